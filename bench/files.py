@@ -15,20 +15,20 @@ from bench.duties import Duty
 from bench.log import EVENT, BareGroupCommit, Plain, folder
 from bench.rows import Row, interleaved
 from interlock.config.modes import ToolMode
-from interlock.events.log import EventLog
-from interlock.gates.authority import AuthorityCache
+from interlock.db.database import StoreConfig, open_database
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Situation
+from interlock.log.writer import EventLog
+from interlock.policy.authority import AuthorityCache
+from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.changes import FileChanges
-from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.changes import FileChanger
 from interlock.sandbox.programs import RG, locate
-from interlock.session.manager import SessionManager
-from interlock.store.database import StoreConfig, open_database
+from interlock.sandbox.undo_store import UndoStore
+from interlock.sessions.manager import SessionManager
 from interlock.tools.builtins import FileServices
-from interlock.tools.files.seen import SeenFiles
-from interlock.tools.files.writing import WritingDesk
+from interlock.tools.files.read_history import ReadHistory
+from interlock.tools.files.write_operations import WriteServices
 from interlock.wiring import build_registry, capabilities
 
 ROUNDS, READS, SEARCHES, PAGES = 7, 200, 3, 100
@@ -46,13 +46,13 @@ class Desk:
         self.database = open_database(StoreConfig(f"sqlite:///{path / 'ours.db'}"))
         self.log = EventLog(self.database, Redactor())
         redactor = Redactor(["sk-a-secret-that-is-nowhere"])
-        desk = WritingDesk(
-            FileChanges(KeptVersions(path / "kept", max_bytes=10**8)), SeenFiles(self.database.reading)
+        desk = WriteServices(
+            FileChanger(UndoStore(path / "kept", max_bytes=10**8)), ReadHistory(self.database.reading)
         )
         registry = build_registry(None, FileServices(redactor, desk, locate(RG, ())))
         self.runner = ToolRunner(registry, self.log, redactor)
         self.authority = AuthorityCache(registry).get(
-            Situation(
+            AuthorityInputs(
                 mode=ToolMode.coding,
                 open_modes=frozenset(ToolMode),
                 capabilities=capabilities((self.root,)),

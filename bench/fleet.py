@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.harness.services import NatsServer, PostgresServer
+from tests.harness.external_services import NatsServer, PostgresServer
 
 from bench.environments import ROOT
 from bench.rows import Row
 from interlock.config.settings import load_settings
 from interlock.wiring import open_runtime
-from interlock.wiring.office import Office, open_office
+from interlock.wiring.agents import AgentRuntime, open_agent_runtime
 
 SESSIONS, TASKS, ALONE = 48, 10, 60
 WORKERS = (1, 2, 4)
@@ -131,16 +131,16 @@ class Run:
 
 
 async def _run(kind: str, count: int, servers: Servers) -> Run:
-    async with _office() as office:
+    async with _office() as agent_runtime:
         workers = [_started(kind) for _ in range(count)]
         try:
             for worker in workers:
                 assert (await asyncio.to_thread(worker.stdout.readline)).strip() == "ready"
             # What a process does for the first time takes it longer.
-            await _crowd(office, 2)
-            waits = await _alone(office, kind)
+            await _crowd(agent_runtime, 2)
+            waits = await _alone(agent_runtime, kind)
             before = servers.used()
-            seconds = await _crowd(office, TASKS)
+            seconds = await _crowd(agent_runtime, TASKS)
             after = servers.used()
         finally:
             used = [await asyncio.to_thread(_ended, worker) for worker in workers]
@@ -166,27 +166,27 @@ def _ended(worker: subprocess.Popen[str]) -> float:
 
 
 @asynccontextmanager
-async def _office() -> AsyncIterator[Office]:
+async def _office() -> AsyncIterator[AgentRuntime]:
     runtime = open_runtime(load_settings())
-    office = open_office(runtime)
-    listening = asyncio.create_task(office.listen())
+    agent_runtime = open_agent_runtime(runtime)
+    listening = asyncio.create_task(agent_runtime.listen())
     async with asyncio.timeout(20):
         while not runtime.wire.has_others:  # noqa: ASYNC110 - as below
             await asyncio.sleep(0.01)
     try:
-        yield office
+        yield agent_runtime
     finally:
         listening.cancel()
         await asyncio.wait({listening})
-        await office.close()
+        await agent_runtime.close()
         await runtime.close()
 
 
 class Ear:
     """Hears of one session: of its running text, or of what is written to its log."""
 
-    def __init__(self, office: Office, session_id: str, *, for_text: bool) -> None:
-        self._office = office
+    def __init__(self, agent_runtime: AgentRuntime, session_id: str, *, for_text: bool) -> None:
+        self._office = agent_runtime
         self._session_id = session_id
         self._for_text = for_text
         self.heard = asyncio.Event()
@@ -194,38 +194,42 @@ class Ear:
     def tell(self, *_told: object) -> bool:
         return True
 
-    def hear_of_more(self) -> None:
-        if not self._for_text or self._office.live.running_pieces(self._session_id) is not None:
+    def on_remote_change(self) -> None:
+        if not self._for_text or self._office.live.running_buffer(self._session_id) is not None:
             self.heard.set()
 
 
-async def _alone(office: Office, kind: str) -> list[float]:
+async def _alone(agent_runtime: AgentRuntime, kind: str) -> list[float]:
     """From sending a message to hearing of it: the first piece of the answer, or that it was taken up."""
-    session_id = (await office.runtime.sessions.create(opened_by="bench")).id
-    ear = Ear(office, session_id, for_text=kind == "agent")
-    office.live.attach(session_id, ear)
+    session_id = (await agent_runtime.runtime.sessions.create(opened_by="bench")).id
+    ear = Ear(agent_runtime, session_id, for_text=kind == "agent")
+    agent_runtime.live.subscribe(session_id, ear)
     waits = []
     # Other processes know of the watch a moment later.
     await asyncio.sleep(0.5)
     for _ in range(ALONE):
         ear.heard.clear()
         began = time.perf_counter()
-        task = await office.tasks.put(session_id, "go", who="bench")
+        task = await agent_runtime.tasks.put(session_id, "go", who="bench")
         await asyncio.wait_for(ear.heard.wait(), 20)
         waits.append(time.perf_counter() - began)
-        await _until(partial(_has_ended, office, task.id))
-    office.live.detach(session_id, ear)
+        await _until(partial(_has_ended, agent_runtime, task.id))
+    agent_runtime.live.unsubscribe(session_id, ear)
     return waits
 
 
-async def _crowd(office: Office, tasks: int) -> float:
+async def _crowd(agent_runtime: AgentRuntime, tasks: int) -> float:
     """The seconds until all are done, all put as fast as it goes."""
-    sessions = [(await office.runtime.sessions.create(opened_by="bench")).id for _ in range(SESSIONS)]
-    before = await _done(office)
+    sessions = [
+        (await agent_runtime.runtime.sessions.create(opened_by="bench")).id for _ in range(SESSIONS)
+    ]
+    before = await _done(agent_runtime)
     began = time.perf_counter()
     for _ in range(tasks):
-        await asyncio.gather(*(office.tasks.put(session_id, "go", who="bench") for session_id in sessions))
-    await _until(lambda: _are_done(office, before + SESSIONS * tasks))
+        await asyncio.gather(
+            *(agent_runtime.tasks.put(session_id, "go", who="bench") for session_id in sessions)
+        )
+    await _until(lambda: _are_done(agent_runtime, before + SESSIONS * tasks))
     return time.perf_counter() - began
 
 
@@ -235,14 +239,14 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _has_ended(office: Office, task_id: str) -> bool:
-    return (await office.tasks.get(task_id)).status.is_end
+async def _has_ended(agent_runtime: AgentRuntime, task_id: str) -> bool:
+    return (await agent_runtime.tasks.get(task_id)).status.is_end
 
 
-async def _are_done(office: Office, count: int) -> bool:
-    return await _done(office) >= count
+async def _are_done(agent_runtime: AgentRuntime, count: int) -> bool:
+    return await _done(agent_runtime) >= count
 
 
-async def _done(office: Office) -> int:
-    rows = await office.runtime.database.read(lambda db: db.query(DONE))
+async def _done(agent_runtime: AgentRuntime) -> int:
+    rows = await agent_runtime.runtime.database.read(lambda db: db.query(DONE))
     return int(rows[0][0])

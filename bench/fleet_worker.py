@@ -9,27 +9,27 @@ import sys
 import time
 
 from interlock.config.settings import load_settings
-from interlock.session.lease import Lease
+from interlock.runtime.task_handler import DoneOutcome, TaskOutcome
+from interlock.runtime.task_rows import Task
+from interlock.runtime.worker import Worker, WorkerLimits
+from interlock.sessions.leases import Lease
 from interlock.wiring import open_runtime
-from interlock.wiring.office import Office, open_office, worker_name
-from interlock.worker.handler import Done, TaskOutcome
-from interlock.worker.rows import Task
-from interlock.worker.worker import Worker, WorkerLimits
+from interlock.wiring.agents import AgentRuntime, new_worker_name, open_agent_runtime
 
 
 class Nothing:
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:  # noqa: ARG002
-        return Done()
+        return DoneOutcome()
 
 
-def idle_hands(office: Office) -> Worker:
-    runtime = office.runtime
+def idle_hands(agent_runtime: AgentRuntime) -> Worker:
+    runtime = agent_runtime.runtime
     return Worker(
-        worker_name(),
+        new_worker_name(),
         Nothing(),
         log=runtime.log,
-        tasks=office.tasks,
-        backlog=office.backlog,
+        tasks=agent_runtime.tasks,
+        backlog=agent_runtime.backlog,
         bell=runtime.bell,
         leases=runtime.leases,
         limits=WorkerLimits(),
@@ -38,9 +38,9 @@ def idle_hands(office: Office) -> Worker:
 
 async def main(kind: str) -> None:
     runtime = open_runtime(load_settings())
-    office = open_office(runtime)
-    worker = office.worker() if kind == "agent" else idle_hands(office)
-    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(office.listen(worker.has_room))]
+    agent_runtime = open_agent_runtime(runtime)
+    worker = agent_runtime.worker() if kind == "agent" else idle_hands(agent_runtime)
+    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(agent_runtime.listen(worker.has_room))]
     await asyncio.sleep(1)
     print("ready", flush=True)
     began = time.process_time()
@@ -49,7 +49,7 @@ async def main(kind: str) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await office.close()
+    await agent_runtime.close()
     await runtime.close()
 
 

@@ -1,13 +1,13 @@
 """A gate decision beside a dictionary look-up."""
 
-from tests.harness.tools import DeclaredTool, judged
+from tests.harness.tools import DeclaredTool, judge_call
 
 from bench.duties import Duty
 from bench.rows import Row, cpu_microseconds, interleaved
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall, judge_tool
-from interlock.gates.situation import Situation
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
 from interlock.tools.registry import ToolRegistry
 
 ROUNDS, TIMES = 9, 50_000
@@ -18,7 +18,7 @@ def rows() -> list[Row]:
     for number in range(25):
         modes = ALL_MODES if number % 2 else frozenset({ToolMode.coding})
         registry.register(DeclaredTool(f"tool_{number}", modes=modes, aliases=(f"t.{number}",)))
-    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
     plain = dict(authority.verdicts)
     denied, allowed = ToolCall("c", "tool_4", "{}"), ToolCall("c", "t.5", '{"text": "hello"}')
 
@@ -27,7 +27,7 @@ def rows() -> list[Row]:
         lambda: cpu_microseconds(TIMES, lambda: plain["tool_5"]),
         lambda: cpu_microseconds(TIMES, lambda: authority.verdict("t.5")),
         lambda: cpu_microseconds(TIMES, lambda: judge_tool(denied, authority)),
-        lambda: cpu_microseconds(TIMES // 10, lambda: judged(allowed, authority, registry)),
+        lambda: cpu_microseconds(TIMES // 10, lambda: judge_call(allowed, authority, registry)),
     )
     beside = "µs dict look-up"
     return [

@@ -110,7 +110,7 @@ async def _served(side: Bare, given: dict[str, Any]) -> AsyncIterator[Any]:
     from starlette.applications import Starlette
     from starlette.routing import WebSocketRoute
 
-    from interlock.gateway.serving import listening_socket
+    from interlock.gateway.server import listening_socket
 
     listening = listening_socket("127.0.0.1", 0)
     config = uvicorn.Config(
@@ -152,8 +152,8 @@ class Ours:
 async def our_side(given: dict[str, Any]) -> AsyncIterator[Side]:
     from interlock.config.settings import Settings
     from interlock.wiring import open_runtime
-    from interlock.wiring.office import open_office
-    from interlock.wiring.serving import Address, listening_socket, open_gateway, open_server
+    from interlock.wiring.agents import open_agent_runtime
+    from interlock.wiring.gateway import ListenAddress, listening_socket, open_gateway, open_server
 
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as home:
         (Path(home) / "root").mkdir()
@@ -163,33 +163,33 @@ async def our_side(given: dict[str, Any]) -> AsyncIterator[Side]:
         )
         os.environ["WORKSPACE_DIR"] = f"{home}/workspace"
         runtime = open_runtime(Settings())
-        office, listening = open_office(runtime), listening_socket("127.0.0.1", 0)
+        agent_runtime, listening = open_agent_runtime(runtime), listening_socket("127.0.0.1", 0)
         port, stop = listening.getsockname()[1], asyncio.Event()
-        gateway = open_gateway(office, port=port)
-        server = open_server(gateway, runtime, Address("127.0.0.1", port))
+        gateway = open_gateway(agent_runtime, port=port)
+        server = open_server(gateway, runtime, ListenAddress("127.0.0.1", port))
         serving = asyncio.create_task(server.run(listening, gateway.beside(), stop))
         tasks = await asyncio.gather(*(_running_task(runtime, n) for n in range(given["sessions"])))
-        side = Ours(office.live, tasks)
+        side = Ours(agent_runtime.live, tasks)
         token = (await gateway.credentials.add_token("bench", who="bench")).secret
         followed = [(task.session_id, task.id) for task in tasks]
         side.welcome = {"port": port, "headers": {"Authorization": f"Bearer {token}"}, "followed": followed}
         yield side
         stop.set()
         await serving
-        await office.close()
+        await agent_runtime.close()
         await runtime.close()
 
 
 async def _running_task(runtime: Any, number: int) -> Any:
     """A session with a turn under way, as the log tells it: that is where text belongs."""
-    from interlock.events.ledger import Scope
-    from interlock.events.work import TurnStarted
-    from interlock.worker.rows import Task, TaskStatus
+    from interlock.log.stream_appender import EventScope
+    from interlock.log.task_events import TurnStarted
+    from interlock.runtime.task_rows import Task, TaskStatus
 
     session = await runtime.sessions.create(opened_by="bench")
     task_id = f"t_{number:016x}"
     started = TurnStarted(turn=1, authority_digest="", model="none", tool_choice="auto", messages=1)
-    await runtime.log.append(session.id, started, scope=Scope(task_id))
+    await runtime.log.append(session.id, started, scope=EventScope(task_id))
     return Task(
         id=task_id,
         session_id=session.id,

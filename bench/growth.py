@@ -7,8 +7,8 @@ from bench.log import folder
 from bench.looks import Chosen, Look, by_nature, looks
 from bench.many_events import LONG_SESSION, Maker
 from bench.rows import Row
-from interlock.store.database import Database, StoreConfig, open_database
-from interlock.store.driver import Connection
+from interlock.db.database import Database, StoreConfig, open_database
+from interlock.db.driver import DbConnection
 
 SMALL, LARGE = 10_000, 1_000_000
 # How much more a look may cost there that has nothing to do with the log's length.
@@ -56,7 +56,7 @@ def _both(look: Look, small: Database, large: Database) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _milliseconds(look: Look, connection: Connection) -> float:
+def _milliseconds(look: Look, connection: DbConnection) -> float:
     began, times = time.process_time(), 0
     while (spent := time.process_time() - began) < _SECONDS_EACH:
         look(connection)

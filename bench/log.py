@@ -19,12 +19,12 @@ import orjson
 
 from bench.duties import Duty
 from bench.rows import Row, interleaved
-from interlock.events.catalog import ToolCallCompleted
-from interlock.events.ledger import NO_SCOPE, Draft, Ledger
-from interlock.events.log import EventLog
+from interlock.db.database import StoreConfig, open_database
+from interlock.log.kinds import ToolCallCompleted
+from interlock.log.stream_appender import NO_SCOPE, EventDraft, StreamAppender
+from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
-from interlock.session.lease import SessionLeases
-from interlock.store.database import StoreConfig, open_database
+from interlock.sessions.leases import SessionLeases
 
 ROUNDS, ALONE, WRITERS, EACH = 7, 300, 50, 200
 EVENT = ToolCallCompleted(
@@ -163,8 +163,8 @@ class Contest:
         stream = self.ours.streams[-1]
         for _ in range(ALONE):
             self.direct_connection.begin(write=True)
-            ledger = Ledger(self.direct_connection, heads)
-            draft = Draft(EVENT, NO_SCOPE, Redactor())
+            ledger = StreamAppender(self.direct_connection, heads)
+            draft = EventDraft(EVENT, NO_SCOPE, Redactor())
             ledger.add(stream, self.ours.tokens[stream], [draft], print)
             ledger.flush()
             self.direct_connection.commit()

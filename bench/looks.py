@@ -9,26 +9,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.many_events import LONG_SESSION
-from interlock.agent.past import LAST_COMPACTION, READ_OWN_OF_TASK, TURNS_WITHIN
-from interlock.agent.spending import OF_SESSION, SINCE
-from interlock.events.export import export_events
-from interlock.events.feed import last_cursors, read_all
-from interlock.events.lineage import read_processes
-from interlock.events.stats import read_stats
-from interlock.events.timeline import read_tail, read_timeline
-from interlock.events.verify import verify
-from interlock.following.hub import NEWEST, OPEN_TURN
-from interlock.following.told import LAST, read_told
-from interlock.session.manager import READ_SESSION, read_sessions
-from interlock.session.models import SessionGroup
-from interlock.session.search import search_sessions
-from interlock.session.slash import LAST_DENIAL
-from interlock.session.transcript import read_for_task, read_messages, read_of_task
-from interlock.store.driver import Connection
-from interlock.tools.files.seen import READ_OUTCOMES
-from interlock.worker.rows import FIND_WORK, FIRST_OPEN, LOOK_AT, TO_STOP, list_statement
+from interlock.agent.resume import LAST_COMPACTION, READ_OWN_OF_TASK, TURNS_WITHIN
+from interlock.agent.usage import OF_SESSION, SINCE
+from interlock.db.driver import DbConnection
+from interlock.feed.entries import LAST, read_entries
+from interlock.feed.follow import NEWEST, OPEN_TURN
+from interlock.log.export import export_events
+from interlock.log.process_tree import read_process_events
+from interlock.log.read import newest_cursors, read_all
+from interlock.log.stats import read_stats
+from interlock.log.timeline import read_tail, read_timeline
+from interlock.log.verify.event_log import verify
+from interlock.runtime.task_rows import FIND_WORK, FIRST_OPEN, LOOK_AT, TO_STOP, list_statement
+from interlock.sessions.manager import READ_SESSION, read_sessions
+from interlock.sessions.models import SessionGroup
+from interlock.sessions.search import search_sessions
+from interlock.sessions.slash_commands import LAST_DENIAL
+from interlock.sessions.transcript import read_messages, read_messages_through_task, read_task_messages
+from interlock.tools.files.read_history import READ_OUTCOMES
 
-Look = Callable[[Connection], object]
+Look = Callable[[DbConnection], object]
 DAY_US = 86_400_000_000
 
 
@@ -49,13 +49,13 @@ def looks(chosen: Chosen) -> dict[str, Look]:
         "events tail, of a kind that is rare": lambda db: read_tail(
             db, long, kinds=("tool_call.denied",), limit=50
         ),
-        "events tail, all": lambda db: read_all(db, after=last_cursors(db, 50)[-1], limit=50),
+        "events tail, all": lambda db: read_all(db, after=newest_cursors(db, 50)[-1], limit=50),
         "events tree, one task": lambda db: read_timeline(db, session_id=long, task_id=task, limit=2000),
         "sessions list, the first 50": lambda db: read_sessions(
             db, SessionGroup.chats, include_archived=False, limit=50
         ),
         "open a session": lambda db: db.query(READ_SESSION, (long,)),
-        "open a session: what happened last": lambda db: read_told(
+        "open a session: what happened last": lambda db: read_entries(
             db, long, after=_seq(db) - 200, through=LAST, limit=200
         ),
         "open a session: the turn that runs": lambda db: db.query(OPEN_TURN, (long,)),
@@ -77,7 +77,7 @@ def looks(chosen: Chosen) -> dict[str, Look]:
             TURNS_WITHIN, (long, *(long, task) * 2, len(task) + 1, f"{task}.")
         ),
         "task: the last compaction": lambda db: db.query(LAST_COMPACTION, (long,)),
-        "task: what was said for it": lambda db: read_of_task(db, long, chosen.message_seq, task),
+        "task: what was said for it": lambda db: read_task_messages(db, long, chosen.message_seq, task),
         "tool: what was read before": lambda db: db.query(READ_OUTCOMES, (long, 2**62)),
         "cli: the last denial": lambda db: db.query(LAST_DENIAL, (long,)),
     }
@@ -87,9 +87,9 @@ def by_nature(chosen: Chosen) -> dict[str, Look]:
     long, task = LONG_SESSION, chosen.task
     now = time.time_ns() // 1000
     return {
-        "events tree, processes": read_processes,
+        "events tree, processes": read_process_events,
         "budget of a session": lambda db: db.query(OF_SESSION, (long,)),
-        "task: what was said before it": lambda db: read_for_task(db, long, task),
+        "task: what was said before it": lambda db: read_messages_through_task(db, long, task),
         "stats of a day": lambda db: read_stats(db, days=1, now_us=now),
         "search for a word that is nowhere": lambda db: search_sessions(db, "nowhere", limit=20),
         "events verify": verify,
@@ -97,5 +97,5 @@ def by_nature(chosen: Chosen) -> dict[str, Look]:
     }
 
 
-def _seq(db: Connection) -> int:
+def _seq(db: DbConnection) -> int:
     return int(db.query(READ_SESSION, (LONG_SESSION,))[0][7])

@@ -9,29 +9,29 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import interlock.events.ledger as ledger_module
+import interlock.log.stream_appender as ledger_module
 from interlock.config.modes import ToolMode
-from interlock.events.base import Event
-from interlock.events.catalog import SYSTEM_STREAM, SessionCreated, ToolCallCompleted, ToolCallStarted
-from interlock.events.ledger import Draft, Ledger, Recorded, Scope
-from interlock.events.log import EventLog
-from interlock.events.processes import WorkerStarted
-from interlock.events.work import (
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection
+from interlock.log.event import Event
+from interlock.log.kinds import SYSTEM_STREAM, SessionCreated, ToolCallCompleted, ToolCallStarted
+from interlock.log.process_events import WorkerStarted
+from interlock.log.stream_appender import EventDraft, EventReceipt, EventScope, StreamAppender
+from interlock.log.task_events import (
     AgentCompleted,
     AgentStarted,
     TaskFinished,
     TaskQueued,
     TaskStarted,
-    TurnCompleted,
+    TurnCompletedEvent,
     TurnStarted,
 )
+from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
-from interlock.session.manager import INSERT_SESSION
-from interlock.session.messages import draft_message
-from interlock.session.models import Role
-from interlock.store.database import Database
-from interlock.store.driver import Connection
-from interlock.worker.rows import INSERT, Task, TaskStatus
+from interlock.runtime.task_rows import INSERT, Task, TaskStatus
+from interlock.sessions.manager import INSERT_SESSION
+from interlock.sessions.message_draft import draft_message
+from interlock.sessions.models import Role
 
 DAYS = 100
 DAY_US = 86_400_000_000
@@ -61,7 +61,7 @@ class Maker:
             with self._clock():
                 for first in range(0, count, TASKS_AT_ONCE):
                     connection.begin(write=True)
-                    ledger = Ledger(connection, {})
+                    ledger = StreamAppender(connection, {})
                     for number in range(first, min(first + TASKS_AT_ONCE, count)):
                         self._now_us = began_us + number * DAYS * DAY_US // count
                         self._one(connection, ledger, number)
@@ -82,7 +82,7 @@ class Maker:
         finally:
             ledger_module.now_us = real
 
-    def _one(self, connection: Connection, ledger: Ledger, number: int) -> None:
+    def _one(self, connection: DbConnection, ledger: StreamAppender, number: int) -> None:
         place = number // 3 * 2 + number % 3
         session = LONG_SESSION if number % 3 == 2 else f"s_{place // TASKS_OF_A_SESSION}"
         if session not in self._opened:
@@ -93,7 +93,7 @@ class Maker:
             worker = WorkerStarted(worker=f"w-{number}", pid=number, host="here")
             self._told(ledger, SYSTEM_STREAM, self._log.draft(worker))
 
-    def _open(self, connection: Connection, ledger: Ledger, session: str) -> None:
+    def _open(self, connection: DbConnection, ledger: StreamAppender, session: str) -> None:
         row = (session, "chat", f"About {session}", "bench", self._now_us, "chat_safe", None, None)
         connection.change(INSERT_SESSION, row)
         ledger.open_stream(session)
@@ -102,9 +102,9 @@ class Maker:
         )
         self._told(ledger, session, self._log.draft(created))
 
-    def _task(self, connection: Connection, ledger: Ledger, session: str, task: str) -> None:
+    def _task(self, connection: DbConnection, ledger: StreamAppender, session: str, task: str) -> None:
         asked = draft_message(self._redactor, Role.user, f"What time is it, for {task}?")
-        (message,) = self._told(ledger, session, asked.draft(self._log, session, Scope(task)))
+        (message,) = self._told(ledger, session, asked.draft(self._log, session, EventScope(task)))
         queued = self._event(
             TaskQueued(task_id=task, message_seq=message.seq, who="bench", mode="chat_safe"),
             task,
@@ -131,7 +131,7 @@ class Maker:
         connection.change(INSERT, row.as_row())
         self.tasks.append((session, task, message.seq))
 
-    def _work(self, session: str, task: str, started: str) -> Sequence[Draft]:
+    def _work(self, session: str, task: str, started: str) -> Sequence[EventDraft]:
         """One turn with a call, and the answer."""
         agent = self._event(
             AgentStarted(task_id=task, agent="interlock", agent_hash="", model="bench"), task, started
@@ -152,7 +152,7 @@ class Maker:
             truncated_bytes=False,
             output_hash="",
         )
-        completed = TurnCompleted(
+        completed = TurnCompletedEvent(
             turn=1,
             finish_reason="stop",
             tool_calls=1,
@@ -165,15 +165,15 @@ class Maker:
         return (
             *(agent, turn, intent, self._event(ended, task, intent.id)),
             self._event(completed, task, turn.id),
-            answer.draft(self._log, session, Scope(task, agent.id)),
+            answer.draft(self._log, session, EventScope(task, agent.id)),
             self._event(AgentCompleted(turns=1, input_tokens=100, output_tokens=20), task, agent.id),
             self._event(TaskFinished(task_id=task, status="done"), task, started),
         )
 
-    def _event(self, event: Event, task: str, parent: str) -> Draft:
-        return self._log.draft(event, Scope(task, parent))
+    def _event(self, event: Event, task: str, parent: str) -> EventDraft:
+        return self._log.draft(event, EventScope(task, parent))
 
-    def _told(self, ledger: Ledger, stream: str, *drafts: Draft) -> list[Recorded]:
+    def _told(self, ledger: StreamAppender, stream: str, *drafts: EventDraft) -> list[EventReceipt]:
         return ledger.add(stream, None, drafts, _refused)
 
 

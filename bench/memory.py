@@ -14,12 +14,12 @@ from pathlib import Path
 
 from bench.log import folder
 from bench.rows import Row
+from interlock.db.database import StoreConfig, open_database
 from interlock.memory.index import MemoryIndex
-from interlock.memory.notes import NoteFolder
+from interlock.memory.notes import NoteDirectory
 from interlock.memory.search import MemorySearch
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.programs import RG, locate
-from interlock.store.database import StoreConfig, open_database
 
 NOTES, WORDS, VOCABULARY = 5000, 300, 50_000
 SEARCHES, EDITS = 60, 20
@@ -63,7 +63,7 @@ class Desk:
         self.database = open_database(StoreConfig(f"sqlite:///{path / 'ours.db'}"))
         redactor = Redactor(["sk-a-secret-that-is-nowhere"])
         redactor.text("made ready before anything is measured")
-        self.index = MemoryIndex(self.database, NoteFolder(self.folder), redactor.text)
+        self.index = MemoryIndex(self.database, NoteDirectory(self.folder), redactor.text)
         self.search = MemorySearch(self.database, self.index)
 
     def note(self) -> str:

@@ -21,9 +21,9 @@ from bench.environments import ROOT
 from bench.peers_redaction import peers_at_hand
 from bench.redaction_cases import read_cases, scores, streamed
 from bench.rows import Row, interleaved
-from interlock.redaction.candidate import LOOKS_BACK, Candidate
+from interlock.redaction.candidate import LOOKS_BACK, SecretCandidate
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.redaction.rulebook import Rule, built_in_rules, written_rules
+from interlock.redaction.rule_loader import RedactionRule, load_builtin_rules, load_rule_sources
 
 ROUNDS, DELTA_ROUNDS, GROWTH_ROUNDS = 7, 25, 3
 MEGABYTE, PIECE, FOR_RE = 1 << 20, 64 * 1024, 128 * 1024
@@ -119,7 +119,7 @@ class InTurn:
                 re.compile(rule.pattern.encode()),
                 re.compile(rule.after.encode()) if rule.after else None,
             )
-            for rule in built_in_rules()
+            for rule in load_builtin_rules()
         ]
 
     def find(self, data: bytes) -> list[tuple[int, int]]:
@@ -136,7 +136,7 @@ class InTurn:
         return b"".join([*shown, data[at:]]).decode()
 
     def _of(
-        self, rule: Rule, pattern: re.Pattern[bytes], after: re.Pattern[bytes] | None, data: bytes
+        self, rule: RedactionRule, pattern: re.Pattern[bytes], after: re.Pattern[bytes] | None, data: bytes
     ) -> Iterator[tuple[int, int]]:
         at = 0
         while match := pattern.search(data, at):
@@ -144,7 +144,7 @@ class InTurn:
             begin, end = match.span(next((n for n in range(1, group + 1) if match.span(n) != (-1, -1)), 0))
             line = data[max(0, match.start() - LOOKS_BACK) : match.start()].rpartition(b"\n")[2]
             if (after is None or after.search(line)) and (
-                rule.check is None or rule.check(Candidate(data, match.start(), begin, end))
+                rule.check is None or rule.check(SecretCandidate(data, match.start(), begin, end))
             ):
                 yield begin, end
                 at = match.end()
@@ -325,7 +325,7 @@ def each_microseconds(work: Callable[[], object], times: int) -> float:
 
 def hostile() -> dict[str, str]:
     """Texts that keep many rules, or one of them, busy and undecided."""
-    beginnings = "".join(example[0] for rule in written_rules() for example in rule.must)
+    beginnings = "".join(example[0] for rule in load_rule_sources() for example in rule.must)
     body = "QkZnPHyVIZcPZ4Ohf6tWu0Yv2MnDUBNZ0YYIxNYd20DowTcfKDAbcdefghijklm\n"
     begins = "-----BEGIN PRIVATE KEY-----\n"
     starts = {

@@ -17,13 +17,13 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from interlock.cli.main import build_app
-from interlock.config.environment import variable_name
 from interlock.config.settings import Settings
-from interlock.events.base import Event
-from interlock.events.catalog import KINDS
-from interlock.following import pieces
+from interlock.config.sources import variable_name
+from interlock.feed import render
 from interlock.gateway.methods import ALL
-from interlock.session.settings_store import StoredSettings, field_paths
+from interlock.log.event import Event
+from interlock.log.kinds import KINDS
+from interlock.sessions.settings_store import StoredSettings, field_paths
 from interlock.wiring import build_registry
 from scripts.embedding import embed_parts
 
@@ -36,13 +36,13 @@ FOLDER = ROOT / "docs" / "reference"
 SETTINGS = ROOT / "docs" / "settings.md"
 MADE = "<!-- Made by `make reference` from the code. Change it there. -->"
 FRAMES: dict[str, Any] = {
-    "stream_chunk": pieces.StreamChunk,
-    "tool_call": pieces.ToolCallData,
-    "tool_result": pieces.ToolResultData,
-    "tool_denied": pieces.ToolDeniedData,
-    "ask_user": pieces.AskUserData,
-    "error": pieces.ErrorData,
-    "event": pieces.EventData,
+    "stream_chunk": render.StreamChunk,
+    "tool_call": render.ToolCallData,
+    "tool_result": render.ToolResultData,
+    "tool_denied": render.ToolDeniedData,
+    "ask_user": render.AskUserData,
+    "error": render.ErrorData,
+    "event": render.EventData,
 }
 JSON_TYPES = {
     "str": "string",

@@ -1,13 +1,13 @@
-"""Writes src/interlock/store/schema.sql: what the steps of the schema lead to. `make schema`"""
+"""Writes src/interlock/db/schema.sql: what the steps of the schema lead to. `make schema`"""
 
 import sqlite3
 import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from interlock.store.database import StoreConfig
-from interlock.store.fresh import BETWEEN, SCHEMA
-from interlock.store.upgrade import upgrade
+from interlock.db.database import StoreConfig
+from interlock.db.store_creation import BETWEEN, SCHEMA
+from interlock.db.upgrade import upgrade
 
 # What SQLite makes by itself, for a key or beside a virtual table, is not made a second time.
 MADE_BY_HAND = """

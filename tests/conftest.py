@@ -9,10 +9,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from interlock.config.describe import OWN_PREFIXES
-from interlock.store.database import StoreConfig, open_database
-from tests.harness.logs import forget_log
-from tests.harness.services import PostgresServer
+from interlock.config.effective_settings import OWN_PREFIXES
+from interlock.db.database import StoreConfig, open_database
+from tests.harness.external_services import PostgresServer
+from tests.harness.log_capture import reset_logging
 from tests.harness.store import StoreHarness, copy_store, open_store
 
 # `make test` gives the same verdict twice; `make test-full` looks further, and elsewhere each time.
@@ -40,7 +40,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
     yield
-    forget_log()
+    reset_logging()
 
 
 @pytest.fixture(scope="session")

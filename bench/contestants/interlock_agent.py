@@ -32,15 +32,15 @@ def run(work: Work, loop: asyncio.AbstractEventLoop) -> None:
     from interlock.config.modes import ToolMode
     from interlock.config.settings import Settings
     from interlock.wiring import open_runtime
-    from interlock.wiring.office import open_office
+    from interlock.wiring.agents import open_agent_runtime
 
     runtime = open_runtime(Settings(), opened=[ToolMode.chat])
-    office = open_office(runtime)
+    agent_runtime = open_agent_runtime(runtime)
 
     async def session(_work: Work) -> str:
         made = await runtime.sessions.create(opened_by="bench", mode=ToolMode.chat)
-        with office.live.watch(made.id) as watching:
-            await office.tasks.put(made.id, ASKED, who="bench")
+        with agent_runtime.live.watch(made.id) as watching:
+            await agent_runtime.tasks.put(made.id, ASKED, who="bench")
             text = ""
             async for _task, event in watching:
                 match type(event).__name__:
@@ -51,14 +51,14 @@ def run(work: Work, loop: asyncio.AbstractEventLoop) -> None:
         raise AssertionError("nobody told the end")
 
     async def start() -> tuple[object, asyncio.Task[None]]:
-        worker = office.worker()
+        worker = agent_runtime.worker()
         return worker, asyncio.create_task(worker.run())
 
     worker, running = loop.run_until_complete(start())
     perform(session, work, loop)
     worker.stop()
     loop.run_until_complete(running)
-    loop.run_until_complete(office.close())
+    loop.run_until_complete(agent_runtime.close())
     loop.run_until_complete(runtime.close())
 
 

@@ -9,7 +9,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.harness.model_answers import Answer, Cut, called, refused, said, streamed, text_chunks
+from tests.harness.model_answers import (
+    DropConnection,
+    ModelAnswer,
+    called,
+    refused,
+    said,
+    streamed,
+    text_chunks,
+)
 from tests.harness.model_server import ModelRequest, ModelServer
 
 Call = tuple[str, dict[str, Any] | str]
@@ -68,7 +76,7 @@ PLANS: dict[str, Callable[[int], list[Call]]] = {
 }
 
 
-def decide(asked: ModelRequest) -> Answer:
+def decide(asked: ModelRequest) -> ModelAnswer:
     messages = asked.messages
     last = max(place for place, message in enumerate(messages) if message["role"] == "user")
     match = re.search(r"do (\w+) (\d+)", str(messages[last]["content"]))
@@ -85,7 +93,7 @@ def decide(asked: ModelRequest) -> Answer:
         return streamed(text_chunks(f"word{place} " for place in range(WORDS)))
     if kind == "cut" and random.random() < 0.5:
         return streamed(text_chunks(["this will ", "not "]), finish=None, usage=False, done=False).then(
-            Cut()
+            DropConnection()
         )
     return said(f"Done with {kind} {number}.")
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.store.driver import lease_ms
+from interlock.db.driver import lease_ms
 
 TICKS = os.sysconf("SC_CLK_TCK")
 HELD_LEASES = "SELECT count(*) FROM session_leases WHERE expires_ms > ?"

@@ -13,10 +13,10 @@ import pytest
 from scripts.reference import commands_page, stale, with_defaults
 
 from interlock.cli.main import build_app
-from interlock.config.describe import setting_names
-from interlock.events.base import Event
-from interlock.events.catalog import KINDS
-from interlock.session.settings_store import field_paths
+from interlock.config.effective_settings import setting_names
+from interlock.log.event import Event
+from interlock.log.kinds import KINDS
+from interlock.sessions.settings_store import field_paths
 from interlock.wiring import build_registry
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,11 @@ def text_of(name: str) -> str:
             "A tool is reached through the gates alone",
         ),
         ("tools/undo.py", "import interlock.tools.undo", "A tool is reached through the gates alone"),
-        ("sandbox/launcher.py", "import interlock.sandbox.launcher", "The sandbox is used by tools alone"),
+        (
+            "sandbox/child/launcher.py",
+            "import interlock.sandbox.child.launcher",
+            "The sandbox is used by tools alone",
+        ),
         ("", "import interlock.cli.main", "Layers, top down"),
     ],
 )

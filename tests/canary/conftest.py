@@ -7,9 +7,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import pytest
 
-from interlock.store.database import StoreConfig
+from interlock.db.database import StoreConfig
 from interlock.tools.media import progress
-from interlock.tools.shell import run
+from interlock.tools.shell import command_runner
 from tests.canary.canaries import Canaries
 from tests.harness.canary import PROCESS_LOG, CanaryHarness
 from tests.harness.image_server import ImageServer
@@ -58,7 +58,7 @@ async def harness(
     canaries: Canaries, surroundings: dict[str, str], tmp_path: Path, monkeypatch, capsys
 ) -> AsyncIterator[CanaryHarness]:
     monkeypatch.setattr(progress, "TELL_SECONDS", 0.0)
-    monkeypatch.setattr(run, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(command_runner, "TELL_SECONDS", 0.0)
     endpoint = await ImageServer(canaries.environment["IMAGE_API_KEY"]).start()
     for name, value in {**surroundings, "IMAGE_BASE_URL": endpoint.base_url}.items():
         monkeypatch.setenv(name, value)

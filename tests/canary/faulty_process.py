@@ -9,7 +9,7 @@ import sys
 import threading
 
 from interlock.cli import main
-from interlock.cli.runtime import opened_runtime
+from interlock.cli.runtime import open_cli_runtime
 
 
 class Odd:
@@ -25,7 +25,7 @@ def break_in_thread(text: str) -> None:
 
 
 async def break_everywhere(text: str) -> None:
-    async with opened_runtime():
+    async with open_cli_runtime():
         logging.getLogger("some.library").warning("it says %s", text)
         try:
             raise KeyError(text)

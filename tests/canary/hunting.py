@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import re2
 
-from interlock.store.database import StoreConfig
+from interlock.db.database import StoreConfig
 from tests.canary.canaries import Canary
 
 # So many characters of a secret in a row are a part of it, and no chance.

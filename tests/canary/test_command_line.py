@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from interlock.db.database import StoreConfig
 from interlock.redaction.redactor import MARK
-from interlock.store.database import StoreConfig
 from tests.canary.canaries import Canaries
 from tests.canary.hunting import files_below, hunt, tables_of
-from tests.harness.image_server import ImageServer, InThread
-from tests.harness.in_process import run_in_process
+from tests.harness.cli_in_process import run_in_process
+from tests.harness.image_server import ImageServer, ImageServerThread
 
 
 class Terminal:
@@ -134,7 +134,7 @@ def test_questions_settings_and_the_filter(terminal: Terminal, store_config: Sto
 @on_sqlite
 def test_images_of_an_endpoint_that_repeats_its_key(terminal: Terminal, store_config: StoreConfig):
     key = terminal.canaries.environment["IMAGE_API_KEY"]
-    with InThread(ImageServer(key)) as endpoint:
+    with ImageServerThread(ImageServer(key)) as endpoint:
         terminal.variables["IMAGE_BASE_URL"] = endpoint.base_url
         endpoint.reply({"error": {"message": f"not with {key}: {terminal.canaries.text}"}}, status=500)
         terminal.tool("generate_image", {"prompt": f"{key} {terminal.canaries.text}", "path": "a.png"})

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from interlock.events.catalog import SettingsChanged
-from interlock.infra.errors import ErrorCode, InterlockError, InvalidSettings, ToolError
-from interlock.infra.logging import Log
-from interlock.session.models import Role
+from interlock.core.errors import ErrorCode, InterlockError, InvalidSettings, ToolError
+from interlock.core.logging import StructuredLogger
+from interlock.log.kinds import SettingsChanged
+from interlock.sessions.models import Role
 from interlock.tools.result import FileTouch, ToolResult
 from tests.harness.canary import CanaryHarness
 from tests.harness.tools import DeclaredTool
@@ -112,7 +112,7 @@ def raised(text: str) -> ValueError:
 
 async def test_the_process_log(harness: CanaryHarness):
     """Whatever is handed to it: texts, structures, objects, exceptions and where they came from."""
-    log = Log("interlock.canary")
+    log = StructuredLogger("interlock.canary")
     for canary in harness.canaries:
         text = canary.text
         said = f"it is {text}"

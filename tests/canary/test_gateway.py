@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from interlock.wiring.office import open_office
-from interlock.wiring.serving import Address, listening_socket, open_gateway, open_server
+from interlock.wiring.agents import open_agent_runtime
+from interlock.wiring.gateway import ListenAddress, listening_socket, open_gateway, open_server
 from tests.canary.canaries import Canary
 from tests.harness.canary import CanaryHarness
 from tests.harness.gateway import GatewayClient, GatewayHarness, RequestRefused, text_of
@@ -33,14 +33,14 @@ def surroundings(surroundings, model) -> dict[str, str]:
 @asynccontextmanager
 async def gateway_of(harness: CanaryHarness) -> AsyncIterator[GatewayHarness]:
     """Every frame that any socket was sent is heard at the end."""
-    office, listening = open_office(harness.runtime), listening_socket("127.0.0.1", 0)
+    agent_runtime, listening = open_agent_runtime(harness.runtime), listening_socket("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    gateway = open_gateway(office, port=port)
-    server = open_server(gateway, harness.runtime, Address("127.0.0.1", port))
-    worker, stop = office.worker(), asyncio.Event()
+    gateway = open_gateway(agent_runtime, port=port)
+    server = open_server(gateway, harness.runtime, ListenAddress("127.0.0.1", port))
+    worker, stop = agent_runtime.worker(), asyncio.Event()
     working = asyncio.create_task(worker.run())
     serving = asyncio.create_task(server.run(listening, gateway.beside(), stop))
-    house = GatewayHarness(office, gateway, port, harness.root)
+    house = GatewayHarness(agent_runtime, gateway, port, harness.root)
     try:
         yield house
     finally:
@@ -54,7 +54,7 @@ async def gateway_of(harness: CanaryHarness) -> AsyncIterator[GatewayHarness]:
         await serving
         worker.stop()
         await working
-        await office.close()
+        await agent_runtime.close()
 
 
 def _chunks(client: GatewayClient) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from interlock.store.database import StoreConfig
+from interlock.db.database import StoreConfig
 from tests.canary.canaries import Canaries
 from tests.canary.hunting import Hunter, files_below, hunt, tables_of
 

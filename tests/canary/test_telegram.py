@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from interlock.channels.telegram import polling, wall
-from interlock.wiring.office import open_office
-from interlock.wiring.telegram import open_front
+from interlock.channels.telegram import outbox, polling
+from interlock.wiring.agents import open_agent_runtime
+from interlock.wiring.telegram import open_telegram_app
 from tests.canary.canaries import Canary, mixed
 from tests.harness.canary import CanaryHarness
 from tests.harness.model_answers import called, refused, said
 from tests.harness.model_server import ModelServer
 from tests.harness.telegram import ADA, EVE, QUICK
-from tests.harness.telegram_faults import LOST, TelegramFault
+from tests.harness.telegram_faults import LOST, InjectedFault
 from tests.harness.telegram_server import TelegramServer
 
 TOKEN = f"7000000001:{mixed(35)}"
@@ -23,7 +23,7 @@ TOKEN = f"7000000001:{mixed(35)}"
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    for module in (polling, wall):
+    for module in (polling, outbox):
         monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.05)
 
 
@@ -59,9 +59,9 @@ def surroundings(surroundings, canaries, model, telegram) -> dict[str, str]:
 @asynccontextmanager
 async def bot_of(harness: CanaryHarness, telegram: TelegramServer) -> AsyncIterator[None]:
     """Everything that the bot ever asked of Telegram is heard at the end."""
-    office = open_office(harness.runtime)
-    front = open_front(office, private=QUICK, group=QUICK)
-    worker = office.worker()
+    agent_runtime = open_agent_runtime(harness.runtime)
+    front = open_telegram_app(agent_runtime, private=QUICK, group=QUICK)
+    worker = agent_runtime.worker()
     parts = (front.run(), front.hub.run(), worker.run())
     polling, following, working = (asyncio.create_task(part) for part in parts)
     try:
@@ -74,7 +74,7 @@ async def bot_of(harness: CanaryHarness, telegram: TelegramServer) -> AsyncItera
         await front.close()
         following.cancel()
         await asyncio.wait({following})
-        await office.close()
+        await agent_runtime.close()
         asked = [dict(request.parameters) for request in telegram.requests]
         harness.heard("requests", json.dumps(asked, ensure_ascii=False), json.dumps(asked))
         shown = [each.text for each in telegram.messages.values()]
@@ -132,9 +132,9 @@ async def test_what_goes_wrong_with_telegram(harness: CanaryHarness, telegram, m
     model._script.extend([said(f"It is {harness.canaries.alone[0].secret}.") for _ in range(2)])
     address = f"<html>no such page: {telegram.base_url}/bot{TOKEN}/x</html>"
     for method in ("getMe", "getUpdates", "sendMessage"):
-        telegram.trouble(method, TelegramFault(502, address), TelegramFault(200, address), LOST)
+        telegram.trouble(method, InjectedFault(502, address), InjectedFault(200, address), LOST)
     description = {"ok": False, "error_code": 400, "description": f"Bad Request: {TOKEN}"}
-    telegram.trouble("sendMessage", TelegramFault(400, description))
+    telegram.trouble("sendMessage", InjectedFault(400, description))
     async with bot_of(harness, telegram):
         await telegram.say(ADA, "go")
         await telegram.until_shown(ADA, "It is", 60)

@@ -7,8 +7,8 @@ import shlex
 import shutil
 from urllib.parse import quote
 
-from interlock.gates.records import MAX_RECORDED_ARGUMENT_CHARS
-from interlock.tools.media.answers import MAX_REASON_CHARS
+from interlock.gates.audit import MAX_RECORDED_ARGUMENT_CHARS
+from interlock.tools.media.image_response import MAX_REASON_CHARS
 from tests.canary.canaries import Canary
 from tests.harness.canary import CanaryHarness
 
@@ -129,7 +129,7 @@ async def test_names_of_files(harness: CanaryHarness):
         await harness.call("edit_file", path=path, find="nothing", replace="something")
         await harness.call("move_file", source=path, destination=f"{path}.old")
         await harness.call("delete_file", path=f"{path}.old")
-    assert (await harness.runtime.undo.take_back(harness.session_id, who="canary")).outcomes
+    assert (await harness.runtime.undo.revert(harness.session_id, who="canary")).outcomes
     assert await harness.is_clean()
 
 

@@ -8,15 +8,15 @@ import sys
 from typing import Any
 
 from interlock.redaction.redactor import Redactor
-from interlock.tools.mcp.connection import Connection
-from interlock.tools.mcp.definitions import Definition
-from interlock.tools.mcp.http import http_streams
-from interlock.tools.mcp.trouble import ServerTrouble
+from interlock.tools.mcp.connection import McpConnection
+from interlock.tools.mcp.errors import McpServerError
+from interlock.tools.mcp.http_transport import http_streams
+from interlock.tools.mcp.tool_definitions import McpToolDefinition
 
 _PLAIN: dict[str, Any] = {"number": 2, "integer": 2, "boolean": True, "array": [], "object": {}}
 
 
-def arguments_for(tool: Definition) -> dict[str, Any]:
+def arguments_for(tool: McpToolDefinition) -> dict[str, Any]:
     named = tool.schema.get("properties", {})
     return {name: _PLAIN.get(part.get("type"), "text") for name, part in named.items()}
 
@@ -26,12 +26,12 @@ async def _ignore(*_: object) -> None:
 
 
 async def main(url: str) -> int:
-    connection = Connection(lambda own: http_streams(url, {}, own.end), Redactor(), lambda: None)
+    connection = McpConnection(lambda own: http_streams(url, {}, own.end), Redactor(), lambda: None)
     try:
         await connection.open()
         for tool in await connection.tools():
             await connection.call(tool.name, arguments_for(tool), _ignore)
-    except ServerTrouble as error:
+    except McpServerError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     finally:

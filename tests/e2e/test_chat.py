@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from interlock.session.slash import Place, known_in
+from interlock.sessions.slash_commands import Surface, slash_commands_for
+from tests.harness.case_tables import each_row
 from tests.harness.cli import CliRunner, one_line_error
-from tests.harness.tables import each_row
-from tests.harness.terminal import CTRL_C, CTRL_D, Terminal, script
+from tests.harness.terminal import CTRL_C, CTRL_D, PseudoTerminal, script
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def piped(shell: CliRunner, lines: str, *arguments: str) -> subprocess.Completed
 
 
 def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         assert "demo model, chat_safe mode" in terminal.reads()
         told = terminal.types("what time is it?")
         assert "> current_time" in told
@@ -58,7 +58,7 @@ def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
 
 
 def test_in_coding_mode_files_are_read_written_edited_and_taken_back(person, folder):
-    with Terminal(person, "chat", "--mode", "coding", "--root", "project") as terminal:
+    with PseudoTerminal(person, "chat", "--mode", "coding", "--root", "project") as terminal:
         terminal.reads()
         assert "buy milk" in terminal.types("read notes.txt")
         assert "created hello.txt" in terminal.types("write hello to hello.txt")
@@ -83,7 +83,7 @@ def test_in_coding_mode_files_are_read_written_edited_and_taken_back(person, fol
 
 def test_ctrl_c_cancels_the_task_and_not_the_program(person):
     person.variables["MODEL"] = script(person.home, "sleep:60000")
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         terminal.reads()
         for _ in range(2):
             terminal.keys("go\n")
@@ -129,7 +129,7 @@ def test_questions_are_asked_and_answered_in_place(person):
         "msg:Thank you.",
         "ok",
     )
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         terminal.reads()
         assert "Delete all?" in terminal.types("go", until="n] ")
         terminal.types("y", until="n] ")
@@ -153,7 +153,7 @@ def terminal_session(person: CliRunner) -> str:
 
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
 def test_whoever_leaves_a_question_cancels_its_task(person, key):
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         terminal.reads()
         terminal.types("ask me whether it rains", until="n] ")
         terminal.insists(key, until="cancelled")
@@ -168,12 +168,12 @@ def test_a_session_goes_on_where_it_was_left(person, folder):
     person.variables["MODEL"] = script(
         person.home, f"call:ask_user {ask}", "msg:Thank you.", "msg:And more."
     )
-    with Terminal(person, "chat", "--mode", "chat", "--root", "project") as terminal:
+    with PseudoTerminal(person, "chat", "--mode", "chat", "--root", "project") as terminal:
         terminal.reads()
         terminal.types("go", until="n] ")
         # The program dies with its question open.
     session = terminal_session(person)
-    with Terminal(person, "chat", "--session", session) as terminal:
+    with PseudoTerminal(person, "chat", "--session", session) as terminal:
         told = terminal.reads("n] ")
         assert "the session is in chat mode, which is not open here" in told
         assert "resuming task" in told
@@ -191,7 +191,7 @@ def test_nothing_that_a_model_says_drives_the_terminal(person, folder):
         "tool_calls": [{"name": "evil\x1b[2J", "arguments": {"x": "\x1b[2J"}}],
     }
     person.variables["MODEL"] = script(person.home, json.dumps(said), json.dumps({"msg": "\x1b[2Jend"}))
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         terminal.reads()
         told = terminal.types("go")
         assert "宽文字" in told
@@ -208,7 +208,7 @@ def test_nothing_that_a_model_says_drives_the_terminal(person, folder):
 def test_what_is_pasted_in_several_lines_is_one_message(person):
     """A terminal marks what is pasted if it is asked to; else each line of a log becomes a task."""
     person.variables["MODEL"] = script(person.home, "msg:Heard.", "msg:Heard again.")
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         assert "\x1b[?2004h" in terminal.reads()
         terminal.keys("\x1b[200~help me with this:\nread notes.txt\n你好\n\x1b[201~")
         terminal.reads("你好")
@@ -220,13 +220,13 @@ def test_what_is_pasted_in_several_lines_is_one_message(person):
 
 
 def test_every_command_of_the_table_is_carried_out(person):
-    names = [name for name in known_in(Place.terminal) if name != "quit"]
+    names = [name for name in slash_commands_for(Surface.terminal) if name != "quit"]
     done = piped(person, "".join(f"/{name}\n" for name in names) + "/QUIT\nnever said\n")
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert "there is no command /" not in done.stderr
     assert "never said" not in done.stdout + done.stderr
-    for command in known_in(Place.terminal).values():
+    for command in slash_commands_for(Surface.terminal).values():
         assert command.about in done.stdout
 
 
@@ -250,14 +250,14 @@ def test_another_conversation_is_begun_with_its_first_words(person):
 
 @pytest.mark.skipif("libedit" in (readline.__doc__ or ""), reason="libedit has other words for its keys")
 def test_the_tab_key_completes_a_command(person):
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         terminal.reads()
         terminal.keys("/his\t\n")
         assert "no messages yet" in terminal.reads()
 
 
 def test_the_arrow_key_brings_back_what_was_said_and_no_answer(person):
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         terminal.reads()
         terminal.types("ask me to choose between tea and coffee", until="[1 to 2] ")
         assert "3 is not one of the options" in terminal.types("3", until="[1 to 2] ")
@@ -268,7 +268,7 @@ def test_the_arrow_key_brings_back_what_was_said_and_no_answer(person):
 
 def test_no_color_is_heeded(person):
     person.variables["NO_COLOR"] = "1"
-    with Terminal(person, "chat") as terminal:
+    with PseudoTerminal(person, "chat") as terminal:
         terminal.reads()
         assert "\x1b[" not in terminal.types("read a.txt").replace("\x1b[?2004h", "").replace(
             "\x1b[?2004l", ""

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from interlock.store.database import SCHEMA_REVISION
+from interlock.db.database import SCHEMA_REVISION
+from tests.harness.case_tables import each_row
 from tests.harness.cli import CliRunner, one_line_error
-from tests.harness.tables import each_row
 
 
 def test_the_first_thing_a_newcomer_sees_is_the_matrix(interlock):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import interlock as interlock_package
+from tests.harness.case_tables import each_row
 from tests.harness.cli import one_line_error
-from tests.harness.in_process import run_in_process
-from tests.harness.tables import each_row
+from tests.harness.cli_in_process import run_in_process
 
 
 @each_row(

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 ASKED = """
 source "$1"; shift

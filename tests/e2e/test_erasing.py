@@ -6,9 +6,9 @@ import sys
 
 DYING = """
 import os, sys
-from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.undo_store import UndoStore
 
-KeptVersions.forget = lambda self, session_id: os._exit(9)
+UndoStore.forget = lambda self, session_id: os._exit(9)
 from interlock.cli.main import main
 
 main(["sessions", "erase", sys.argv[1], "--yes"])

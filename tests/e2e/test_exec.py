@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from tests.harness.case_tables import each_row
 from tests.harness.cli import CliRunner, one_line_error
-from tests.harness.tables import each_row
 from tests.harness.terminal import script
 
 DENIED = ["call:read_file {}"] * 3

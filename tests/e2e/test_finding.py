@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import CliRunner, one_line_error
-from tests.harness.terminal import Terminal
+from tests.harness.terminal import PseudoTerminal
 
 CHECK = Path(__file__).parents[2] / "examples" / "check_export.py"
 # What a terminal would obey, and what would turn the text around it.
@@ -87,7 +87,7 @@ def test_an_export_of_whatever_was_said_can_be_checked_from_a_file_and_from_a_pi
     talk.write_text(person("sessions", "export", session).stdout)
     for each in (file, piped, talk):
         assert "whole:" in checked(each)
-    with Terminal(person, "events", "export", session) as terminal:
+    with PseudoTerminal(person, "events", "export", session) as terminal:
         assert terminal.ends() == 0
     assert "zebra" in terminal.all
     assert "\x9b" not in terminal.all

@@ -4,7 +4,7 @@ import errno
 import socket
 import sys
 
-from interlock.gateway.serving import cannot_listen
+from interlock.gateway.server import listen_error
 
 
 def test_a_file_tool_without_a_folder_names_the_option_too(interlock):
@@ -30,7 +30,7 @@ def test_an_address_that_is_not_this_machines_is_not_blamed_on_another_program(i
 
 def test_a_port_that_only_root_may_have_is_said_to_be_one():
     """Tests may run as root, whom nothing is refused."""
-    told = str(cannot_listen("127.0.0.1", 80, PermissionError(errno.EACCES, "Permission denied")))
+    told = str(listen_error("127.0.0.1", 80, PermissionError(errno.EACCES, "Permission denied")))
     assert told == (
         "GATEWAY_PORT: cannot listen on 127.0.0.1:80 (Permission denied): this account cannot "
         "use a port that low; choose another with --port or GATEWAY_PORT"

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from tests.harness.cli import one_line_error
-from tests.harness.image_bytes import png
-from tests.harness.image_server import KEY, ImageServer, InThread, made
+from tests.harness.image_server import KEY, ImageServer, ImageServerThread, image_reply
+from tests.harness.sample_images import png
 
 PROMPT = json.dumps({"prompt": "a red boat", "path": "art/boat.png", "aspect_ratio": "landscape"})
 
@@ -17,7 +17,7 @@ PROMPT = json.dumps({"prompt": "a red boat", "path": "art/boat.png", "aspect_rat
 @pytest.fixture
 def endpoint():
     served = ImageServer()
-    with InThread(served):
+    with ImageServerThread(served):
         yield served
     assert served.faults == []
 
@@ -45,7 +45,7 @@ def options(shell) -> list[str]:
 
 def test_an_image_is_made_found_in_the_log_and_undone(person, endpoint):
     image = png(64, 48)
-    endpoint.reply(made(image))
+    endpoint.reply(image_reply(image))
     done = person("tool", "call", "generate_image", *options(person), "--json")
     told = json.loads(done.stdout)
     file = person.home / "work/art/boat.png"

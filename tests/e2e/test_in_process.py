@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.in_process import run_in_process
+from tests.harness.cli_in_process import run_in_process
 
 # What is another one each time.
 CHANGING = re.compile(rb"\b[a-z]_[0-9a-f]{16,}\b|\d+(\.\d+)?")

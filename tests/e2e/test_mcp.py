@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.landlock import CONFINING_ABI, abi_version
+from interlock.sandbox.child.landlock import CONFINING_ABI, abi_version
 from tests.harness.cli import CliRunner
 from tests.harness.terminal import script
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from tests.harness.case_tables import each_row
 from tests.harness.cli import CliRunner, one_line_error
-from tests.harness.tables import each_row
-from tests.harness.terminal import Terminal, script
+from tests.harness.terminal import PseudoTerminal, script
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -20,7 +20,7 @@ def person(tmp_path) -> CliRunner:
 
 
 def _shown(person: CliRunner, *command: str) -> list[str]:
-    with Terminal(person, *command) as terminal:
+    with PseudoTerminal(person, *command) as terminal:
         assert terminal.ends() == 0
         return COLOUR.sub("", terminal.all).splitlines()
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.events.feed import whole_stream
-from interlock.events.verify import verify
-from interlock.gates.recovery import settle_interrupted_calls
-from interlock.infra.errors import StoreLocked
+from interlock.core.errors import StoreLocked
+from interlock.gates.recovery import record_interrupted_calls
+from interlock.log.read import iter_stream
+from interlock.log.verify.event_log import verify
 from tests.harness.store import StoreHarness
 
 KILLS = 4
@@ -44,7 +44,7 @@ def told(process: subprocess.Popen) -> dict:
 
 def stored(store: StoreHarness, session: str) -> list[tuple[int, str, str]]:
     with store.database.reading() as connection:
-        events = [(event.header.seq, event.event()) for event in whole_stream(connection, session)]
+        events = [(event.header.seq, event.event()) for event in iter_stream(connection, session)]
     return [(seq, event.who, event.title) for seq, event in events[1:]]
 
 
@@ -114,11 +114,11 @@ async def test_a_call_that_died_with_its_process_is_told_and_not_repeated(store)
     assert told(process)["running"]
     os.kill(process.pid, signal.SIGKILL)
     assert end(process) == -signal.SIGKILL
-    (settled,) = await settle_interrupted_calls(store.log, session, token=None)
+    (settled,) = await record_interrupted_calls(store.log, session, token=None)
     assert (settled.call_id, settled.tool_name) == ("call_7", "writer")
-    assert await settle_interrupted_calls(store.log, session, token=None) == []
+    assert await record_interrupted_calls(store.log, session, token=None) == []
     with store.database.reading() as connection:
-        _, started, interrupted = whole_stream(connection, session)
+        _, started, interrupted = iter_stream(connection, session)
     assert (started.header.kind, interrupted.header.kind) == ("tool_call.started", "tool_call.interrupted")
     assert (interrupted.header.parent, interrupted.header.task) == (started.header.id, "task_1")
     verified(store)

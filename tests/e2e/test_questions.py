@@ -2,8 +2,8 @@
 
 import json
 
+from tests.harness.case_tables import each_row
 from tests.harness.cli import one_line_error
-from tests.harness.tables import each_row
 from tests.unit.questions.widget_cases import CASES
 
 CONFIRMATION = '{"type": "confirmation", "message": "Delete the old backups?"}'

@@ -7,8 +7,8 @@ import subprocess
 import time
 
 from interlock.redaction.redactor import MARK
+from tests.harness.case_tables import each_row
 from tests.harness.cli import one_line_error
-from tests.harness.tables import each_row
 
 OWN = """
 [[rule]]

@@ -36,7 +36,7 @@ def test_what_is_old_is_erased_and_the_log_is_still_read_and_verified(interlock)
 
 def _write_as_if_long_ago(path) -> None:
     """Chain the whole log anew, a year earlier."""
-    from interlock.events.chain import Header, link
+    from interlock.log.hash_chain import EventHeader, chain_hash
 
     with sqlite3.connect(path) as db:
         rows = db.execute(
@@ -47,8 +47,8 @@ def _write_as_if_long_ago(path) -> None:
         for position, identity, time_us, stream, seq, task, parent, kind, facts, content_hash in rows:
             earlier = time_us - 365 * 86_400_000_000
             before = heads.get(stream, b"\0" * 32)
-            header = Header(identity, earlier, stream, seq, task, parent, kind)
-            heads[stream] = link(before, header.encoded(), facts.encode(), content_hash)
+            header = EventHeader(identity, earlier, stream, seq, task, parent, kind)
+            heads[stream] = chain_hash(before, header.encoded(), facts.encode(), content_hash)
             db.execute(
                 "UPDATE events SET time_us = ?, prev_hash = ?, hash = ? WHERE position = ?",
                 (earlier, before, heads[stream], position),

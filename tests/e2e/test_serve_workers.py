@@ -10,7 +10,7 @@ import sys
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.harness.forked import fork_server
+from tests.harness.fork_client import shared_fork_client
 from tests.harness.gateway import GatewayClient
 from tests.harness.tasks import until
 
@@ -32,7 +32,7 @@ class Serving:
         self.link = self.process.stdout.readline().strip()
 
     def interlock(self, *words):
-        done = fork_server().run(*words, environment=self.environment, folder=self.folder)
+        done = shared_fork_client().run(*words, environment=self.environment, folder=self.folder)
         assert done.returncode == 0, done.stderr
         return done.stdout.decode()
 

@@ -6,9 +6,9 @@ import pytest
 
 from interlock.cli.token import link_base
 from interlock.config.settings import load_settings
-from interlock.infra.errors import PersonError
+from interlock.core.errors import UserError
+from tests.harness.case_tables import each_row
 from tests.harness.cli import one_line_error
-from tests.harness.tables import each_row
 
 TOKEN = re.compile(r"ilk_[A-Za-z0-9_-]{43}\n")
 CODE = re.compile(r"#code=ilc_[A-Za-z0-9_-]{43}$")
@@ -103,6 +103,6 @@ def test_with_a_certificate_the_link_is_encrypted(monkeypatch, tmp_path):
 def test_a_port_that_is_not_known_has_to_be_said(monkeypatch):
     monkeypatch.setenv("GATEWAY_PORT", "0")
     gateway = load_settings().gateway
-    with pytest.raises(PersonError, match="--port"):
+    with pytest.raises(UserError, match="--port"):
         link_base(gateway, gateway.port)
     assert link_base(gateway, 5000) == "http://127.0.0.1:5000"

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from tests.harness.case_tables import each_row
 from tests.harness.cli import CliRunner, one_line_error
-from tests.harness.tables import each_row
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What somebody is told who types something wrongly: in plain words, and before anything is done."""
 
+from tests.harness.case_tables import each_row
 from tests.harness.cli import one_line_error
-from tests.harness.tables import each_row
 
 
 @each_row(

@@ -140,13 +140,13 @@ import os, signal, sys
 from interlock.sandbox import changes
 from interlock.cli.main import main
 
-real = changes.FileChanges.replace
+real = changes.FileChanger.replace
 
 def killed(self, *arguments, **more):
     real(self, *arguments, **more)
     os.kill(os.getpid(), signal.SIGKILL)
 
-changes.FileChanges.replace = killed
+changes.FileChanger.replace = killed
 sys.argv = ["interlock", *sys.argv[1:]]
 main()
 """

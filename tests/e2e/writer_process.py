@@ -11,19 +11,19 @@ import os
 import sys
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import SessionRenamed
-from interlock.events.ledger import Scope
-from interlock.events.log import EventLog
-from interlock.gates.authority import compile_authority
+from interlock.core.errors import SessionFenced
+from interlock.db.database import StoreConfig, open_database
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Situation
-from interlock.infra.errors import SessionFenced
+from interlock.log.kinds import SessionRenamed
+from interlock.log.stream_appender import EventScope
+from interlock.log.writer import EventLog
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
-from interlock.session.lease import SessionLeases
-from interlock.store.database import StoreConfig, open_database
-from interlock.tools.base import Effect, PolicySwitch
+from interlock.sessions.leases import SessionLeases
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import Effect, PolicySwitch
 from tests.harness.tools import DeclaredTool
 
 APPENDS_PER_TURN = 5
@@ -45,7 +45,7 @@ async def fight(log: EventLog, session: str, name: str) -> None:
             event = SessionRenamed(who=name, title=str(lease.token))
             (recorded,) = await log.append(session, event, token=lease.token)
             tell(seq=recorded.seq, token=lease.token)
-        await leases.give_back(lease)
+        await leases.release(lease)
 
 
 async def pour(log: EventLog, session: str, name: str) -> None:
@@ -85,9 +85,9 @@ async def call_for_ever(log: EventLog, session: str, name: str) -> None:
     registry.register(
         DeclaredTool("writer", effect=Effect.write, switches=frozenset({PolicySwitch.fs}), run=run)
     )
-    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, log, Redactor())
-    await runner.call(ToolCall(name, "writer", "{}"), authority, CallContext(session, Scope("task_1")))
+    await runner.call(ToolCall(name, "writer", "{}"), authority, CallContext(session, EventScope("task_1")))
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from interlock.gateway.serving import listening_socket
-from interlock.sandbox.landlock import CONFINING_ABI, abi_version
+from interlock.gateway.server import listening_socket
+from interlock.sandbox.child.landlock import CONFINING_ABI, abi_version
 from interlock.sandbox.landlock_backend import LandlockBackend
 from tests.escape.trying import Listener
 from tests.harness import gateway as gateway_module

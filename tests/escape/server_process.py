@@ -12,16 +12,16 @@ import signal
 import sys
 from pathlib import Path
 
-from interlock.sandbox.choice import makers
+from interlock.sandbox.backend_selection import backend_factories
 from interlock.sandbox.jobs import Job
 from interlock.sandbox.profile import SandboxProfile
-from tests.harness.sandbox import MARK, line_of
+from tests.harness.sandbox import MARK, first_line
 
 FORK_SECONDS = 60
 
 
 async def serve(name: str, folder: str, mark: str, *more: str) -> None:
-    backend = makers(())[name]()
+    backend = backend_factories(())[name]()
     assert backend is not None
     script = "(setsid sleep 60 > /dev/null 2>&1 &); setsid sleep 60 & echo on; wait"
     opened = os.open(folder, os.O_PATH)
@@ -29,7 +29,7 @@ async def serve(name: str, folder: str, mark: str, *more: str) -> None:
         ("/bin/sh", "-c", script), opened, {MARK: mark, "PATH": "/bin"}, SandboxProfile((Path(folder),))
     )
     async with backend.running(job) as child:
-        await line_of(child.stdout)
+        await first_line(child.stdout)
         facts = {"started": children(), "fork": fork() if "fork" in more else None}
         sys.stdout.write(json.dumps(facts) + "\n")
         sys.stdout.flush()

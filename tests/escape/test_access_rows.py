@@ -3,12 +3,12 @@ what the log is held against."""
 
 import pytest
 
-from interlock.events.chain import now_us
-from interlock.events.retention import Retention
-from interlock.gateway.auth import Credentials
+from interlock.gateway.auth import CredentialService
+from interlock.log.hash_chain import now_us
+from interlock.log.retention import Retention
 from interlock.redaction.redactor import Redactor
-from interlock.session.models import Role
-from interlock.worker.runs import RunDesk
+from interlock.runtime.workflow_runs import WorkflowRunService
+from interlock.sessions.models import Role
 from tests.escape.victim import faults, new_session
 from tests.harness.store import StoreHarness
 from tests.harness.tasks import TaskHarness
@@ -19,16 +19,16 @@ OWN = """INSERT INTO credentials (id, kind, name, hash, created_us, created_by)
 
 
 @pytest.fixture
-def credentials(store: StoreHarness) -> Credentials:
-    return Credentials(store.database, store.log, Redactor())
+def credentials(store: StoreHarness) -> CredentialService:
+    return CredentialService(store.database, store.log, Redactor())
 
 
 @pytest.fixture
-def runs(store: StoreHarness) -> RunDesk:
+def runs(store: StoreHarness) -> WorkflowRunService:
     return TaskHarness(store).runs
 
 
-async def everybody(credentials: Credentials, runs: RunDesk) -> None:
+async def everybody(credentials: CredentialService, runs: WorkflowRunService) -> None:
     """A token, a link that nobody opened, a browser, and of each kind one that was ended."""
     for name in ("script", "old-script"):
         await credentials.add_token(name, who="ada")

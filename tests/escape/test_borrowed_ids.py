@@ -2,13 +2,13 @@
 
 import pytest
 
-from interlock.agent.conversation import Conversation
+from interlock.agent.context import ModelContext
 from interlock.config.modes import ToolMode
-from interlock.events.ledger import Scope
+from interlock.core.errors import NothingToUndo
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.infra.errors import NothingToUndo
-from interlock.models import scripted
+from interlock.log.stream_appender import EventScope
+from interlock.models import scripted_provider
 from interlock.models.provider import RequestedCall
 from tests.harness.runtime import RuntimeHarness, call, open_runtime_harness, script
 from tests.harness.workflows import open_workflow_harness
@@ -20,7 +20,9 @@ from tests.integration.workflow.graphs import TWO
 def _same_names(monkeypatch):
     """A server that calls every call the same, as some do."""
     monkeypatch.setattr(
-        scripted, "RequestedCall", lambda _own, name, arguments: RequestedCall("call_1", name, arguments)
+        scripted_provider,
+        "RequestedCall",
+        lambda _own, name, arguments: RequestedCall("call_1", name, arguments),
     )
 
 
@@ -43,8 +45,8 @@ async def test_a_task_that_was_handed_over_cannot_take_the_names_of_its_parents_
         handed, written = ids(ada, session)
         assert handed != written
         with pytest.raises(NothingToUndo):
-            await ada.office.runtime.undo.kept_of(handed)
-        assert len(await ada.office.runtime.undo.kept_of(written)) == 1
+            await ada.agent_runtime.runtime.undo.find_entries(handed)
+        assert len(await ada.agent_runtime.runtime.undo.find_entries(written)) == 1
 
 
 @pytest.mark.usefixtures("_same_names")
@@ -59,7 +61,7 @@ async def test_the_steps_of_a_run_cannot_take_the_names_of_one_anothers_calls(tm
 
 @pytest.mark.parametrize("borrowed", ["t_0123456789abcdef", "undo_0123456789ab", "s_0123456789abcdef"])
 async def test_no_call_is_named_like_a_task_an_undo_or_a_session(borrowed):
-    (given,) = Conversation().with_own_ids([RequestedCall(borrowed, "write_file", "{}")])
+    (given,) = ModelContext().with_unique_ids([RequestedCall(borrowed, "write_file", "{}")])
     assert given.call_id != borrowed
 
 
@@ -67,26 +69,26 @@ async def test_to_undo_a_task_takes_back_no_call_that_was_named_after_it(tmp_pat
     writing = turn(call("write_file", path="a.txt", content="first\n"))
     model = script(tmp_path, writing, "msg:done", turn(call("current_time")), "msg:done")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
-        session, runtime = await ada.session(ToolMode.coding), ada.office.runtime
+        session, runtime = await ada.session(ToolMode.coding), ada.agent_runtime.runtime
         first = await ada.say(session, "write")
         second = await ada.say(session, "look")
         named_after = ToolCall(first.id, "write_file", {"path": "b.txt", "content": "second\n"})
         authority = await runtime.authority(ToolMode.coding)
         assert (
-            await runtime.runner.call(named_after, authority, CallContext(session, Scope(second.id)))
+            await runtime.runner.call(named_after, authority, CallContext(session, EventScope(second.id)))
         ).ok
-        entries = await runtime.undo.kept_of(first.id)
+        entries = await runtime.undo.find_entries(first.id)
         assert [entry.change.path for entry in entries] == [str(tmp_path / "root" / "a.txt")]
 
 
 async def test_to_undo_an_undo_takes_back_no_call_that_was_named_after_it(tmp_path, monkeypatch):
     model = script(tmp_path, turn(call("write_file", path="a.txt", content="first\n")), "msg:done")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
-        session, runtime = await ada.session(ToolMode.coding), ada.office.runtime
+        session, runtime = await ada.session(ToolMode.coding), ada.agent_runtime.runtime
         first = await ada.say(session, "write")
-        undone = await runtime.undo.take_back(first.id, who="ada")
+        undone = await runtime.undo.revert(first.id, who="ada")
         named_after = ToolCall(undone.undo_id, "write_file", {"path": "b.txt", "content": "second\n"})
         authority = await runtime.authority(ToolMode.coding)
         assert (await runtime.runner.call(named_after, authority, CallContext(session))).ok
-        entries = await runtime.undo.kept_of(undone.undo_id)
+        entries = await runtime.undo.find_entries(undone.undo_id)
         assert [entry.change.path for entry in entries] == [str(tmp_path / "root" / "a.txt")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, JobLimits, SandboxUnavailable
+from interlock.sandbox.jobs import ExitReason, JobLimits, SandboxUnavailable
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -42,7 +42,7 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_where_memory_runs_out_the_kernel_takes_a_job_first,
 )
 from tests.escape.wrapped import wrapped
-from tests.harness.sandbox import SOON_SECONDS, eventually, finished, line_of, only_survivor
+from tests.harness.sandbox import SOON_SECONDS, eventually, finished, first_line, only_survivor
 from tests.unit.sandbox.conftest import open_descriptors
 
 
@@ -65,7 +65,7 @@ async def test_a_folder_that_was_moved_away_starts_nothing(sandbox):
     sandbox.inside.rename(sandbox.place / "moved")
     (sandbox.place / "inside").mkdir()
     done = await sandbox.run("/bin/pwd")
-    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ENOENT)
+    assert (done.ended.reason, done.ended.error) == (ExitReason.not_started, errno.ENOENT)
 
 
 async def test_a_root_that_is_swapped_before_it_is_mounted_starts_nothing(sandbox, monkeypatch):
@@ -79,7 +79,7 @@ async def test_a_root_that_is_swapped_before_it_is_mounted_starts_nothing(sandbo
 
     monkeypatch.setattr(sandbox.backend, "_spawn", swap_first)
     done = await sandbox.shell("cat file; echo x > file")
-    assert (done.ended.reason, done.out) == (EndReason.not_started, "")
+    assert (done.ended.reason, done.out) == (ExitReason.not_started, "")
     assert "replaced" in done.ended.text
     assert (sandbox.outside / "file").read_text() != "x\n"
 
@@ -89,7 +89,7 @@ async def test_what_is_named_by_a_link_is_not_opened(sandbox):
     link = sandbox.place / "link"
     link.symlink_to(sandbox.inside)
     done = await sandbox.shell("cat file", readable_paths=(link,))
-    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ELOOP)
+    assert (done.ended.reason, done.ended.error) == (ExitReason.not_started, errno.ELOOP)
 
 
 async def test_more_protected_names_than_files_may_be_open_are_mounted_all_the_same(sandbox):
@@ -106,14 +106,14 @@ async def test_more_protected_names_than_files_may_be_open_are_mounted_all_the_s
             done = await finished(child)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert done.ended.reason is EndReason.exited, done.ended.text
+    assert done.ended.reason is ExitReason.exited, done.ended.text
     assert "Read-only file system" in done.err
 
 
 async def test_what_bubblewrap_complains_about_is_told(sandbox, monkeypatch):
     monkeypatch.setattr("interlock.sandbox.bubblewrap._ALWAYS", ("--bind", "/nonexistent", "/x"))
     done = await sandbox.shell("true")
-    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ENOENT)
+    assert (done.ended.reason, done.ended.error) == (ExitReason.not_started, errno.ENOENT)
     assert "/nonexistent" in done.ended.text
 
 
@@ -126,11 +126,11 @@ async def test_a_missing_program_is_told(sandbox):
 async def test_a_stage_that_is_killed_takes_everything_with_it(sandbox):
     job = sandbox.job("/bin/sh", "-c", "(setsid sleep 60 &); echo on; sleep 60")
     async with sandbox.backend.running(job) as child:
-        assert await line_of(child.stdout) == "on"
+        assert await first_line(child.stdout) == "on"
         (pid,) = [process.pid for process in (child._process,)]
         os.kill(pid, 9)
         async with asyncio.timeout(SOON_SECONDS):
-            assert (await child.wait()).reason is EndReason.launcher_lost
+            assert (await child.wait()).reason is ExitReason.launcher_lost
         assert await eventually(lambda: not sandbox.survivors())
 
 
@@ -143,7 +143,7 @@ async def test_where_memory_runs_out_what_watches_a_job_outlives_it(sandbox):
     """The job alone is marked, and not the first process of its namespaces, which tells how it ended."""
     own = Path("/proc/self/oom_score_adj").read_text()
     async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
-        await line_of(child.stdout)
+        await first_line(child.stdout)
         pid = await only_survivor(sandbox)
         status = Path(f"/proc/{pid}/status").read_text()
         watching = next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:"))

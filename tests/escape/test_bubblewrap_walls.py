@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.sandbox.jobs import EndReason, Job
-from interlock.sandbox.landlock import NETWORK_ABI, abi_version
+from interlock.sandbox.child.landlock import NETWORK_ABI, abi_version
+from interlock.sandbox.jobs import ExitReason, Job
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.attempts import FILES, KERNEL, METADATA, PROCESSES, SOCKETS
 from tests.escape.conftest import attacked
@@ -37,8 +37,8 @@ from tests.escape.test_launcher_walls import (  # noqa: F401
 )
 from tests.escape.trying import KINDS, attempt, snapshot
 from tests.escape.wrapped import wrapped
+from tests.harness.case_tables import daily
 from tests.harness.sandbox import SECRET, finished
-from tests.harness.tables import daily
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -150,7 +150,7 @@ async def test_a_listed_port_is_reached_by_tcp_and_by_nothing_else(sandbox, list
 
 
 async def test_without_rules_for_ports_there_is_no_network_at_all(sandbox, listener, monkeypatch):
-    monkeypatch.setattr("interlock.sandbox.landlock.abi_version", lambda: NETWORK_ABI - 1)
+    monkeypatch.setattr("interlock.sandbox.child.landlock.abi_version", lambda: NETWORK_ABI - 1)
     opened = {"kind": "coding", "listener": listener, "ports": frozenset({listener.port})}
     assert await attempt(sandbox, SOCKETS["tcp"][0], **opened) == "EACCES"
 
@@ -196,7 +196,7 @@ async def protected_shell(sandbox, script: str):
     job = Job(("/bin/sh", "-c", script), sandbox.folder, {"PATH": "/usr/bin:/bin"}, profile)
     async with sandbox.backend.running(job) as child:
         done = await finished(child)
-    assert done.ended.reason is EndReason.exited, done
+    assert done.ended.reason is ExitReason.exited, done
     return done
 
 

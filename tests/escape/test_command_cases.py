@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
+from interlock.commands.judge import CommandJudge
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.sandbox.commands import CommandJudge
 from tests.escape.cases import command_cases
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 CASES = command_cases()
 HOME, FOLDER = "/home/user", "/home/user/ws"

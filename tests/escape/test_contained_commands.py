@@ -13,8 +13,8 @@ import pytest
 
 from interlock.sandbox.jobs import JobLimits
 from tests.escape.cases import command_cases
+from tests.harness.case_tables import daily
 from tests.harness.store import StoreHarness
-from tests.harness.tables import daily
 from tests.harness.tool_calls import ToolHarness
 
 RUN = [case for case in command_cases() if case.get("run") == "sandboxed"]

@@ -8,16 +8,16 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
+from interlock.core.errors import SessionBusy, SessionNotFound
+from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.embed import tool
-from interlock.events.catalog import SessionRenamed
-from interlock.events.feed import whole_stream
-from interlock.events.verify import verify
-from interlock.infra.errors import SessionBusy, SessionNotFound
-from interlock.session.erasure import ERASE_MESSAGES
-from interlock.session.models import Role
-from interlock.store.driver import PostgresConnection, SqliteConnection
+from interlock.log.kinds import SessionRenamed
+from interlock.log.read import iter_stream
+from interlock.log.verify.event_log import verify
+from interlock.sessions.erasure import ERASE_MESSAGES
+from interlock.sessions.models import Role
 from interlock.wiring import open_runtime
-from interlock.wiring.office import open_office
+from interlock.wiring.agents import open_agent_runtime
 from tests.harness.runtime import call, script
 from tests.harness.store import StoreHarness, open_store
 from tests.integration.gateway.test_methods import new_session
@@ -34,26 +34,26 @@ async def working_office(tmp_path, monkeypatch, model, *tools):
     }.items():
         monkeypatch.setenv(name, str(value))
     runtime = open_runtime(Settings(), opened=list(ToolMode), tools=tools)
-    office = open_office(runtime)
-    worker = office.worker()
+    agent_runtime = open_agent_runtime(runtime)
+    worker = agent_runtime.worker()
     running = asyncio.create_task(worker.run())
     try:
-        yield office
+        yield agent_runtime
     finally:
         worker.stop()
         await running
-        await office.close()
+        await agent_runtime.close()
         await runtime.close()
 
 
-def dump(office) -> str:
-    with office.runtime.database.reading() as connection:
+def dump(agent_runtime) -> str:
+    with agent_runtime.runtime.database.reading() as connection:
         return repr([connection.query(f"SELECT * FROM {table}") for table in TABLES])
 
 
-def log_of(office, stream):
-    with office.runtime.database.reading() as connection:
-        return [(stored, stored.event()) for stored in whole_stream(connection, stream)]
+def log_of(agent_runtime, stream):
+    with agent_runtime.runtime.database.reading() as connection:
+        return [(stored, stored.event()) for stored in iter_stream(connection, stream)]
 
 
 async def test_a_call_that_runs_while_its_session_is_deleted_and_erased_is_still_proved(
@@ -71,22 +71,22 @@ async def test_a_call_that_runs_while_its_session_is_deleted_and_erased_is_still
         return f"deployed {target}"
 
     model = script(tmp_path, {"tool_calls": [call("deploy", target="the-moon")]}, "msg:done")
-    async with working_office(tmp_path, monkeypatch, model, deploy) as office:
-        sessions, eraser = office.runtime.sessions, office.runtime.eraser
+    async with working_office(tmp_path, monkeypatch, model, deploy) as agent_runtime:
+        sessions, eraser = agent_runtime.runtime.sessions, agent_runtime.runtime.eraser
         session = (await sessions.create(opened_by="test", mode=ToolMode.coding, title="the-moon")).id
-        await office.tasks.put(session, "deploy to the-moon", who="token:ada")
+        await agent_runtime.tasks.put(session, "deploy to the-moon", who="token:ada")
         await asyncio.wait_for(started.wait(), 60)
-        await office.tasks.delete_session(session, who="token:eve")
+        await agent_runtime.tasks.delete_session(session, who="token:eve")
         with pytest.raises(SessionBusy):
             await eraser.erase(session, who="operator")
-        assert "the-moon" in dump(office)
+        assert "the-moon" in dump(agent_runtime)
         erasing = asyncio.create_task(eraser.erase(session, who="operator", wait_seconds=90))
         go_on.set()
         told = await erasing
-        assert "the-moon" not in dump(office)
-        log = log_of(office, session)
-        assert await office.runtime.database.read(lambda db: verify(db).faults) == []
-        *_, (_, recorded) = log_of(office, "system")
+        assert "the-moon" not in dump(agent_runtime)
+        log = log_of(agent_runtime, session)
+        assert await agent_runtime.runtime.database.read(lambda db: verify(db).faults) == []
+        *_, (_, recorded) = log_of(agent_runtime, "system")
     assert recorded == told
     assert (told.who, told.of) == ("operator", session)
     by_kind = {event.kind: (stored, event) for stored, event in log}

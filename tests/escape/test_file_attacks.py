@@ -11,15 +11,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from interlock.infra.errors import (
-    PersonError,
+from interlock.core.errors import (
     SessionFenced,
     StatementRefused,
     StoreForeign,
     StoreLocked,
+    UserError,
 )
-from interlock.store.archive import back_up, restore
-from interlock.store.database import StoreConfig, open_database
+from interlock.db.backup import create_backup, restore
+from interlock.db.database import StoreConfig, open_database
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import open_store
 
@@ -43,7 +43,7 @@ def test_something_that_is_not_a_file_is_not_opened(tmp_path):
 async def test_nobody_can_begin_to_use_a_store_while_it_is_replaced(sqlite_config, tmp_path):
     store = open_store(sqlite_config)
     await store.sessions.create(opened_by="test", session_id="old")
-    back_up(store.database, tmp_path / "b.zip")
+    create_backup(store.database, tmp_path / "b.zip")
     await store.sessions.create(opened_by="test", session_id="newer")
     store.close()
     hasty = StoreConfig(sqlite_config.url, busy_timeout_seconds=0.1)
@@ -67,7 +67,7 @@ async def test_nobody_can_begin_to_use_a_store_while_it_is_replaced(sqlite_confi
 async def test_a_damaged_store_can_be_restored_over_and_is_kept(sqlite_config, tmp_path):
     store = open_store(sqlite_config)
     await store.sessions.create(opened_by="test", session_id="old")
-    back_up(store.database, tmp_path / "b.zip")
+    create_backup(store.database, tmp_path / "b.zip")
     store.close()
     content = bytearray(sqlite_config.path.read_bytes())
     content[100:4000] = b"\xff" * 3900
@@ -81,7 +81,7 @@ async def test_a_damaged_store_can_be_restored_over_and_is_kept(sqlite_config, t
 
 def test_another_programs_file_is_never_replaced(tmp_path, sqlite_config):
     database = open_database(sqlite_config)
-    back_up(database, tmp_path / "b.zip")
+    create_backup(database, tmp_path / "b.zip")
     database.close()
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as foreign:
@@ -102,7 +102,7 @@ async def test_a_restore_ends_every_lease_and_meets_no_old_token_again(postgres_
     with postgres_server.database() as config:
         store = open_store(config)
         session = await new_session(store)
-        back_up(store.database, tmp_path / "b.zip")
+        create_backup(store.database, tmp_path / "b.zip")
         old = await store.leases.take(session, "old")
         restore(config, tmp_path / "b.zip", replace_existing=True, check=lambda _c: None)
         new = await store.leases.take(session, "new")
@@ -135,10 +135,10 @@ MANIFESTS = {
 @pytest.mark.parametrize("what", MANIFESTS)
 async def test_a_hostile_manifest_replaces_nothing(sqlite_store, tmp_path, what):
     await new_session(sqlite_store)
-    back_up(sqlite_store.database, tmp_path / "b.zip")
+    create_backup(sqlite_store.database, tmp_path / "b.zip")
     bad = hostile(tmp_path / "b.zip", tmp_path / "bad.zip", "manifest.json", MANIFESTS[what])
     target = StoreConfig(f"sqlite:///{tmp_path}/new/interlock.db")
-    with pytest.raises(PersonError):
+    with pytest.raises(UserError):
         restore(target, bad, replace_existing=False, check=lambda _c: None)
     assert not target.path.exists() or target.path.stat().st_size == 0
 
@@ -158,7 +158,7 @@ async def test_rows_of_the_wrong_type_replace_nothing(sqlite_store, tmp_path, wh
     from hashlib import sha256
 
     await new_session(sqlite_store)
-    back_up(sqlite_store.database, tmp_path / "b.zip")
+    create_backup(sqlite_store.database, tmp_path / "b.zip")
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         row = orjson.loads(archive.read("sessions.jsonl"))
     import json
@@ -173,19 +173,19 @@ async def test_rows_of_the_wrong_type_replace_nothing(sqlite_store, tmp_path, wh
 
     bad = hostile(bad, tmp_path / "two.zip", "manifest.json", fitting)
     target = StoreConfig(f"sqlite:///{tmp_path}/new/interlock.db")
-    with pytest.raises(PersonError):
+    with pytest.raises(UserError):
         restore(target, bad, replace_existing=False, check=lambda _c: None)
 
 
 async def test_an_endless_row_is_not_read_into_memory(sqlite_store, tmp_path, monkeypatch):
-    monkeypatch.setattr("interlock.store.archive.MAX_LINE_BYTES", 1_000_000)
+    monkeypatch.setattr("interlock.db.backup.MAX_LINE_BYTES", 1_000_000)
     await new_session(sqlite_store)
-    back_up(sqlite_store.database, tmp_path / "b.zip")
+    create_backup(sqlite_store.database, tmp_path / "b.zip")
     bad = hostile(
         tmp_path / "b.zip", tmp_path / "bomb.zip", "events.jsonl", lambda _data: b" " * 50_000_000
     )
     target = StoreConfig(f"sqlite:///{tmp_path}/new/interlock.db")
-    with pytest.raises(PersonError, match="without an end"):
+    with pytest.raises(UserError, match="without an end"):
         restore(target, bad, replace_existing=False, check=lambda _c: None)
 
 
@@ -197,7 +197,7 @@ import asyncio, resource, signal, sys
 from tests.harness.store import open_store
 from tests.integration.test_bad_stores import call_through, config_at
 from tests.harness.tools import DeclaredTool
-from interlock.infra.errors import AuditUnavailable
+from interlock.core.errors import AuditUnavailable
 from pathlib import Path
 
 async def main():
@@ -229,7 +229,7 @@ asyncio.run(main())
     _, ran, cause = done.stdout.splitlines()[-1].split()
     # Either the intent was refused (nothing ran) or the outcome was (then the intent is on disk).
     assert int(ran) in {0, 1}
-    assert cause in {"StoreFull", "StoreAway"}
+    assert cause in {"StoreFull", "StoreUnavailable"}
     again = open_store(StoreConfig(f"sqlite:///{tmp_path}/state/interlock.db"))
     assert faults(again) == []
     again.close()
@@ -250,8 +250,8 @@ def test_every_acknowledged_event_was_synced_to_disk(tmp_path):
     script = """
 import asyncio, sys
 from tests.harness.store import open_store
-from interlock.store.database import StoreConfig
-from interlock.events.catalog import SessionRenamed
+from interlock.db.database import StoreConfig
+from interlock.log.kinds import SessionRenamed
 
 async def main():
     store = open_store(StoreConfig(f"sqlite:///{sys.argv[1]}/interlock.db"))

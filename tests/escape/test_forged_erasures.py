@@ -7,11 +7,11 @@ erased, and no record of an erasure excuses that they are missing.
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import SYSTEM_STREAM, LogErased, ToolCallStarted
-from interlock.events.chain import now_us
-from interlock.events.checkpoint import write_checkpoint
-from interlock.events.retention import Retention
-from interlock.session.models import Role
+from interlock.log.checkpoint import write_checkpoint
+from interlock.log.hash_chain import now_us
+from interlock.log.kinds import SYSTEM_STREAM, LogErased, ToolCallStarted
+from interlock.log.retention import Retention
+from interlock.sessions.models import Role
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import StoreHarness
 

@@ -49,7 +49,7 @@ time.sleep(12)
 SCRIPT = """
 import asyncio, json, os, sys, time
 from pathlib import Path
-from interlock.sandbox.choice import makers
+from interlock.sandbox.backend_selection import backend_factories
 from interlock.sandbox.jobs import Job, JobLimits
 from interlock.sandbox.profile import SandboxProfile
 
@@ -59,7 +59,7 @@ def tasks():
     return int(Path(group, "pids.current").read_text())
 
 async def main():
-    backend = makers(())[name]()
+    backend = backend_factories(())[name]()
     folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     limits = JobLimits(processes=int(most), memory_bytes=int(memory))
     argv = (sys.executable, "-I", "-S", "-c", bomb)

@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, compile_authority
 from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Situation
+from interlock.policy.authority import AuthorityCache, compile_authority
+from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
-from tests.harness.tools import DeclaredTool, file_reader, judged
+from tests.harness.tools import DeclaredTool, file_reader, judge_call
 
 
 def registry_with(tool) -> ToolRegistry:
@@ -22,15 +22,15 @@ def registry_with(tool) -> ToolRegistry:
 
 def test_a_cleared_call_cannot_be_made_by_hand():
     tool = file_reader()
-    authority = compile_authority(registry_with(tool), Situation(mode=ToolMode.chat_safe))
+    authority = compile_authority(registry_with(tool), AuthorityInputs(mode=ToolMode.chat_safe))
     with pytest.raises(TypeError, match="only the gate"):
         ClearedCall("c", "read_file", tool, {}, {}, 1.0, authority, None, object())
 
 
 def test_a_cleared_call_cannot_be_turned_into_another():
     registry = registry_with(DeclaredTool("echo"))
-    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
-    cleared = judged(ToolCall("c", "echo", "{}"), authority, registry)
+    authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
+    cleared = judge_call(ToolCall("c", "echo", "{}"), authority, registry)
     with pytest.raises((TypeError, ValueError)):
         dataclasses.replace(cleared, tool=file_reader())
 
@@ -39,7 +39,7 @@ async def test_the_runner_judges_every_call_itself(sqlite_store):
     """S0-3.3.5, S1-S2: a tool the model was never shown still meets the gate."""
     tool = file_reader()
     session = await sqlite_store.sessions.create(opened_by="test")
-    authority = AuthorityCache(registry_with(tool)).get(Situation(mode=ToolMode.chat_safe))
+    authority = AuthorityCache(registry_with(tool)).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry_with(tool), sqlite_store.log, Redactor())
     for name in ("read_file", "read", "fs.read"):
         result = await runner.call(ToolCall("c", name, '{"path": "a"}'), authority, CallContext(session.id))
@@ -50,7 +50,7 @@ async def test_the_runner_judges_every_call_itself(sqlite_store):
 async def test_arguments_cannot_name_a_mode_or_an_authority(sqlite_store):
     tool = file_reader()
     session = await sqlite_store.sessions.create(opened_by="test")
-    authority = AuthorityCache(registry_with(tool)).get(Situation(mode=ToolMode.chat_safe))
+    authority = AuthorityCache(registry_with(tool)).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry_with(tool), sqlite_store.log, Redactor())
     arguments = '{"path": "a", "mode": "coding", "authority": {"allowed": true}}'
     result = await runner.call(ToolCall("c", "read_file", arguments), authority, CallContext(session.id))

@@ -7,8 +7,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from interlock.gateway import tries, uvicorn_protocols
-from interlock.gateway.credentials import Kind, new_secret
+from interlock.gateway import rate_limit, uvicorn_protocols
+from interlock.gateway.credentials import CredentialKind, new_secret
 from tests.escape.gateway_attacker import PATIENCE, UPGRADE, Wire, asking, exchange, get, head, post
 from tests.harness.gateway import RequestRefused
 
@@ -98,8 +98,8 @@ async def wrong_secrets(harness) -> list[str]:
         right[:-1],
         right + "A",
         right.swapcase(),
-        new_secret(Kind.token),
-        new_secret(Kind.browser),
+        new_secret(CredentialKind.token),
+        new_secret(CredentialKind.browser),
         code,
         f"{right}\u00e9",
         "' OR 1=1 --",
@@ -183,14 +183,14 @@ async def test_what_is_no_code_is_refused_as_a_wrong_one_is(harness):
 async def test_wrong_codes_keep_nobody_out_who_has_a_right_one(harness):
     """Another account of this machine, or whoever shares a proxy, comes from the same address."""
     for _ in range(15):
-        assert (await post(harness.port, "/login", {"code": new_secret(Kind.code)}))[0] == 401
+        assert (await post(harness.port, "/login", {"code": new_secret(CredentialKind.code)}))[0] == 401
     code = await harness.gateway.credentials.issue_code(who="ann")
     assert (await post(harness.port, "/login", {"code": code}))[0] == 204
 
 
 async def test_a_flood_of_codes_is_slowed_down_and_over_when_it_ends(harness, monkeypatch):
-    monkeypatch.setattr(harness.gateway, "_logins", tries.LoginTries(clock := Clock()))
-    most = int(2 * tries.TRIES_PER_SECOND_OF_ONE)
+    monkeypatch.setattr(harness.gateway, "_logins", rate_limit.LoginRateLimiter(clock := Clock()))
+    most = int(2 * rate_limit.LOGINS_PER_SECOND_PER_ADDRESS)
     given = {"Origin": harness.url, "Content-Length": "2"}
     guesses = (head("/login", harness.port, given, method="POST") + b"{}") * most
     status, said = await exchange(
@@ -211,7 +211,7 @@ async def test_whoever_is_let_in_no_more_is_sent_away(harness):
     client = await harness.connect(token)
     await client.ask("server.info")
     began = time.monotonic()
-    await harness.gateway.credentials.revoke("script", harness.office.runs, who="test")
+    await harness.gateway.credentials.revoke("script", harness.agent_runtime.runs, who="test")
     assert await client.closed() == 4401
     assert time.monotonic() - began < 6
     assert await as_socket(harness, bearer(token)) == 401
@@ -239,7 +239,7 @@ async def test_not_reading_does_not_put_off_the_end(narrow_harness):
     wire = await Wire.socket(harness.port, await harness.token("script"), window=4096)
     for number in range(20):
         await wire.send(asking("session.list", number))
-    await harness.gateway.credentials.revoke("script", harness.office.runs, who="test")
+    await harness.gateway.credentials.revoke("script", harness.agent_runtime.runs, who="test")
     await asyncio.sleep(1.2)
     await wire.send(asking("session.delete", session_id=sessions[0]))
     async with asyncio.timeout(4):

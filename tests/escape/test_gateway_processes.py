@@ -11,12 +11,12 @@ from contextlib import AsyncExitStack
 import pytest
 from websockets.asyncio.client import connect
 
-from interlock.gateway.serving import Address, listening_socket
-from interlock.gateway.uvicorn_protocols import MORE_CONNECTIONS
-from interlock.wiring.serving import open_server
+from interlock.gateway.server import ListenAddress, listening_socket
+from interlock.gateway.uvicorn_protocols import SPARE_CONNECTIONS
+from interlock.wiring.gateway import open_server
 from tests.escape.gateway_attacker import Child, Wire, head
 from tests.harness.gateway import GatewayClient, text_of
-from tests.harness.model_answers import Hang, said
+from tests.harness.model_answers import HangForever, said
 from tests.harness.model_server import KEY, ModelServer
 
 STOP_SECONDS = 8
@@ -30,7 +30,7 @@ async def joined(child: Child) -> GatewayClient:
 async def test_stopped_in_the_middle_of_an_answer_nothing_is_lost_or_doubled(tmp_path):
     """Whoever follows is told to come back, and the next start goes on with the task."""
     whole = said("This is the whole answer.", size=5)
-    broken = type(whole)((*whole.steps[:3], Hang()))
+    broken = type(whole)((*whole.steps[:3], HangForever()))
     async with ModelServer([broken, whole]) as model:
         settings = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.base_url, "OPENAI_MODEL": "m"}
         settings |= {"MODEL": "openai", "WORKER_STOP_GRACE_SECONDS": "1"}
@@ -77,7 +77,7 @@ async def test_clients_that_do_not_go_do_not_keep_it(tmp_path):
 async def test_if_a_part_of_it_dies_so_does_the_rest_with_its_fault(harness):
     """Half a server, that takes messages and answers nobody, would be worse than none."""
     listening = listening_socket("127.0.0.1", 0)
-    address = Address("127.0.0.1", listening.getsockname()[1])
+    address = ListenAddress("127.0.0.1", listening.getsockname()[1])
     server = open_server(harness.gateway, harness.runtime, address)
     client = await harness.connect()
 
@@ -162,13 +162,13 @@ async def test_handshakes_that_do_not_go_on_take_neither_memory_nor_files(tmp_pa
     assert await asked() == b"HTTP/1.1 200 OK"
     files, megabytes = child.open_files, child.megabytes
     async with AsyncExitStack() as held:
-        for number in range(3 * MORE_CONNECTIONS):
+        for number in range(3 * SPARE_CONNECTIONS):
             wire = await Wire.open(child.port)
             held.push_async_callback(wire.close)
             # The beginning of a hello, from every other one.
             await wire.send(b"\x16\x03\x01\x02\x00" * (number % 2))
         assert await asked() == b"HTTP/1.1 200 OK"
-        assert child.open_files - files < MORE_CONNECTIONS + 30
+        assert child.open_files - files < SPARE_CONNECTIONS + 30
         assert child.megabytes - megabytes < 100
     assert (await asyncio.to_thread(child.stop))[0] == 0
     assert "Traceback" not in child.complaints()

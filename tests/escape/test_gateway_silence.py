@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from interlock.following import hub as hub_module
+from interlock.core.errors import StoreError
+from interlock.feed import follow as hub_module
 from interlock.gateway import uvicorn_protocols
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
-from interlock.infra.errors import StoreError
-from interlock.session.models import Role
+from interlock.sessions.models import Role
 from tests.escape.gateway_attacker import UPGRADE, Wire, asking, get, head
 from tests.harness.gateway import RequestRefused, text_of
-from tests.harness.model_answers import Wait, said
+from tests.harness.model_answers import Delay, said
 from tests.harness.model_server import KEY, ModelServer
 
 PATIENCE_SECONDS = 0.4
@@ -81,7 +81,7 @@ async def test_silent_connections_keep_nobody_out(harness):
     silent = []
     for _ in range(3):
         silent += await asyncio.gather(
-            *(Wire.open(harness.port) for _ in range(uvicorn_protocols.MORE_CONNECTIONS))
+            *(Wire.open(harness.port) for _ in range(uvicorn_protocols.SPARE_CONNECTIONS))
         )
         began = time.monotonic()
         assert (await get(harness.port, "/healthz"))[0] == 200
@@ -92,7 +92,7 @@ async def test_silent_connections_keep_nobody_out(harness):
     for wire in silent:
         gone += wire.reader.at_eof() or wire.reader.exception() is not None
         await wire.close()
-    assert gone >= len(silent) - uvicorn_protocols.MORE_CONNECTIONS - 3
+    assert gone >= len(silent) - uvicorn_protocols.SPARE_CONNECTIONS - 3
 
 
 @pytest.mark.parametrize("kind", ["answers nobody reads", "bodies that do not come"])
@@ -105,7 +105,7 @@ async def test_half_done_requests_of_strangers_keep_nobody_out(narrow_harness, k
         "bodies that do not come": head("/login", harness.port, given, method="POST") + b"{",
     }[kind]
     async with AsyncExitStack() as held:
-        for _ in range(uvicorn_protocols.MORE_CONNECTIONS + 20):
+        for _ in range(uvicorn_protocols.SPARE_CONNECTIONS + 20):
             wire = await Wire.open(harness.port, window=4096)
             held.push_async_callback(wire.close)
             await wire.send(asked)
@@ -125,7 +125,7 @@ async def test_a_download_outlasts_any_number_of_strangers(narrow_harness):
         given = {"Authorization": f"Bearer {await harness.token('reader')}", "Connection": "close"}
         await wire.send(head(f"/export/session/{session}.jsonl", harness.port, given))
         await wire.reader.readline()
-        for _ in range(uvicorn_protocols.MORE_CONNECTIONS + 20):
+        for _ in range(uvicorn_protocols.SPARE_CONNECTIONS + 20):
             held.push_async_callback((await Wire.open(harness.port)).close)
         assert len(await wire.rest()) > 1_500_000
 
@@ -150,7 +150,7 @@ async def test_a_download_that_nobody_reads_is_cut_off(narrow_harness, impatient
 @pytest.mark.full
 async def test_a_follower_that_does_not_read_is_cut_off_and_slows_nobody(narrow_harness):
     answer = said("Some words of a long answer. " * 12_000, size=2900)
-    slow = tuple(step for each in answer.steps for step in (Wait(0.005), each))
+    slow = tuple(step for each in answer.steps for step in (Delay(0.005), each))
     async with ModelServer([type(answer)(slow)]) as model:
         environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.base_url, "OPENAI_MODEL": "m"}
         harness = await narrow_harness(MODEL="openai", GATEWAY_QUEUE_BYTES="65536", **environment)
@@ -252,14 +252,14 @@ async def test_a_store_that_fails_for_a_moment_is_not_the_end_of_a_channel(harne
     session = (await client.ask("session.create"))["session"]["id"]
     await client.ask("session.subscribe", session_id=session)
     faults: list[Exception] = [StoreError("the disk is gone"), KeyError("id"), RuntimeError("who knows")]
-    read = hub_module.read_told
+    read = hub_module.read_entries
 
     def failing(*given, **more):
         if faults:
             raise faults.pop()
         return read(*given, **more)
 
-    monkeypatch.setattr(hub_module, "read_told", failing)
+    monkeypatch.setattr(hub_module, "read_entries", failing)
     await client.ask("session.rename", session_id=session, title="another")
     await client.until(lambda frame: frame["data"].get("kind") == "session.renamed")
     assert not faults

@@ -175,7 +175,7 @@ async def test_two_sessions_make_no_repository_together(two: list[ToolHarness], 
 
 
 async def undone(bench: ToolHarness, call: int) -> list[str | None]:
-    report = await bench.undo.take_back(f"call_{call}", who="test")
+    report = await bench.undo.revert(f"call_{call}", who="test")
     return [outcome.reason for outcome in report.outcomes]
 
 

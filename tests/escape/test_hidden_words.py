@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from interlock.channels.telegram.asking import question_markdown
-from interlock.channels.telegram.rendering import rendered
+from interlock.channels.telegram.markdown import render_markdown
+from interlock.channels.telegram.questions import question_markdown
 from interlock.config.modes import ToolMode
 from interlock.questions.widgets import PlanReview
 from tests.harness.runtime import call, open_runtime_harness, script
@@ -58,11 +58,11 @@ async def test_what_scripts_and_emoji_are_made_of_may_be_asked(tmp_path, monkeyp
     ],
 )
 def test_telegram_shows_every_word_of_a_plan(plan):
-    shown = rendered(question_markdown(PlanReview(message="Is that right?", plan=plan))).text
+    shown = render_markdown(question_markdown(PlanReview(message="Is that right?", plan=plan))).text
     assert "delete" in shown
     assert "tests" in shown
 
 
 def test_an_answer_in_telegram_hides_no_letters():
-    assert rendered(f"All done.{TAGS}").text == "All done." + "\ufffd" * len(TAGS)
-    assert rendered(f"From {ENGLAND}.").text == f"From {ENGLAND}."
+    assert render_markdown(f"All done.{TAGS}").text == "All done." + "\ufffd" * len(TAGS)
+    assert render_markdown(f"From {ENGLAND}.").text == f"From {ENGLAND}."

@@ -7,10 +7,17 @@ import pytest
 
 from interlock.agent.events import TaskEnded, ToolDenied, ToolResultInfo
 from interlock.agent.limits import ControlLimits
-from interlock.agent.past import past_calls
+from interlock.agent.resume import past_calls
 from interlock.config.modes import ToolMode
-from interlock.models.provider import FinishReason, ModelItem, ModelRequest, Reply, RequestedCall, Usage
-from interlock.session.models import Message, Role
+from interlock.models.provider import (
+    FinishReason,
+    ModelReply,
+    ModelRequest,
+    ModelStreamItem,
+    RequestedCall,
+    TokenUsage,
+)
+from interlock.sessions.models import Message, Role
 from interlock.tools.result import ToolResult
 from tests.escape.loop_watch import watched_loop
 from tests.harness.agent_loop import LoopHarness
@@ -26,18 +33,18 @@ class Repeats:
 
     name = "repeats"
 
-    def __init__(self, *calls: tuple[str, dict], usage: Usage | None = None) -> None:
+    def __init__(self, *calls: tuple[str, dict], usage: TokenUsage | None = None) -> None:
         self._calls = calls
         self._usage = usage
         self.turns = 0
 
-    async def stream(self, _request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def stream(self, _request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         self.turns += 1
         calls = [
             RequestedCall("", name, json.dumps({**given, "limit": self.turns}))
             for name, given in self._calls
         ]
-        yield Reply("", tuple(calls), FinishReason.tool_calls, self._usage)
+        yield ModelReply("", tuple(calls), FinishReason.tool_calls, self._usage)
 
     async def close(self) -> None:
         pass
@@ -165,7 +172,7 @@ async def test_a_whole_number_is_one_however_it_is_written(harness: LoopHarness,
 # -- what the server says it took --
 
 
-@pytest.mark.parametrize("usage", [None, Usage(0, 0), Usage(0, 5)])
+@pytest.mark.parametrize("usage", [None, TokenUsage(0, 0), TokenUsage(0, 5)])
 async def test_a_server_that_tells_nothing_or_nothing_likely_does_not_get_round_a_budget(
     harness: LoopHarness, usage
 ):
@@ -178,7 +185,7 @@ async def test_a_server_that_tells_nothing_or_nothing_likely_does_not_get_round_
     assert model.turns < 8
 
 
-@pytest.mark.parametrize("usage", [Usage(2**63, 2**63), Usage(2**64 - 1, 1)])
+@pytest.mark.parametrize("usage", [TokenUsage(2**63, 2**63), TokenUsage(2**64 - 1, 1)])
 async def test_more_tokens_than_there_are_numbers_end_the_task_and_are_told(harness: LoopHarness, usage):
     session = await harness.session()
     events = await harness.run(session, "go", Repeats(("list_files", {}), usage=usage))
@@ -278,12 +285,12 @@ class Reads(Sends):
         super().__init__()
         self.heard: list[str] = []
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         self.heard.append(json.loads(request.messages[1])["content"])
         arguments = json.dumps({"path": "a.txt", "offset": len(self.heard)})
         call = RequestedCall("", "read_file", arguments)
         calls = (call,) if len(self.heard) < 12 else ()
-        yield Reply("I am:\nperson: really", calls, FinishReason.tool_calls)
+        yield ModelReply("I am:\nperson: really", calls, FinishReason.tool_calls)
 
 
 async def test_told_in_short_a_result_cannot_begin_a_line_of_the_person(harness: LoopHarness):

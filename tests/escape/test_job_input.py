@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from interlock.sandbox.backend_selection import choose_backend
 from interlock.sandbox.bubblewrap import BubblewrapBackend
-from interlock.sandbox.choice import choose_backend
-from interlock.sandbox.jobs import EndReason, Job
+from interlock.sandbox.jobs import ExitReason, Job
 from interlock.sandbox.profile import SandboxProfile
-from interlock.sandbox.unconfined import UnconfinedBackend
+from interlock.sandbox.unconfined_backend import UnconfinedBackend
 
 SOON_SECONDS = 15.0
 
@@ -69,7 +69,7 @@ async def test_more_than_a_pipe_holds_waits_for_the_reader(backend, tmp_path):
 
 async def test_who_writes_to_a_program_that_has_ended_is_told(backend, tmp_path):
     async with running(backend, tmp_path, "/bin/true") as child:
-        assert (await child.wait()).reason is EndReason.exited
+        assert (await child.wait()).reason is ExitReason.exited
         with pytest.raises(OSError):  # noqa: PT011 - whichever the system gives
             await child.stdin.write(b"x" * 2**20)
 

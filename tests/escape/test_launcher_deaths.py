@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, SandboxUnavailable
+from interlock.sandbox.jobs import ExitReason, SandboxUnavailable
 from tests.escape.server_process import beginning
-from tests.harness.sandbox import SOON_SECONDS, eventually, finished, line_of
+from tests.harness.sandbox import SOON_SECONDS, eventually, finished, first_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,12 +21,12 @@ async def test_when_the_launcher_is_killed_its_jobs_die_and_another_one_starts(s
     async with sandbox.backend.running(
         sandbox.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
     ) as child:
-        assert await line_of(child.stdout) == "on"
+        assert await first_line(child.stdout) == "on"
         killed = sandbox.backend.launcher_pid
         os.kill(killed, signal.SIGKILL)
         async with asyncio.timeout(SOON_SECONDS):
             ended = await child.wait()
-        assert ended.reason is EndReason.launcher_lost
+        assert ended.reason is ExitReason.launcher_lost
         assert sandbox.survivors() == []
     assert (await sandbox.shell("echo again")).out == "again\n"
     assert sandbox.backend.launcher_pid != killed
@@ -36,11 +36,11 @@ async def test_when_the_launcher_is_killed_its_jobs_die_and_another_one_starts(s
 async def test_when_a_supervisor_is_killed_the_launcher_ends_what_it_left(sandbox):
     script = "(setsid sh -c 'sleep 60 & sleep 60' &) ; echo $PPID; sleep 60"
     async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", script)) as child:
-        supervisor = int(await line_of(child.stdout))
+        supervisor = int(await first_line(child.stdout))
         os.kill(supervisor, signal.SIGKILL)
         async with asyncio.timeout(SOON_SECONDS):
             ended = await child.wait()
-        assert ended.reason is EndReason.launcher_lost
+        assert ended.reason is ExitReason.launcher_lost
         assert sandbox.survivors() == []
     assert (await sandbox.shell("echo again")).out == "again\n"
     assert sandbox.losses == []
@@ -48,7 +48,7 @@ async def test_when_a_supervisor_is_killed_the_launcher_ends_what_it_left(sandbo
 
 async def test_when_its_supervisor_is_killed_a_job_dies_though_the_launcher_does_nothing(sandbox):
     async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo $PPID; exec sleep 60")) as child:
-        supervisor, launcher = int(await line_of(child.stdout)), sandbox.backend.launcher_pid
+        supervisor, launcher = int(await first_line(child.stdout)), sandbox.backend.launcher_pid
         os.kill(launcher, signal.SIGSTOP)
         try:
             os.kill(supervisor, signal.SIGKILL)
@@ -73,10 +73,10 @@ async def test_closing_kills_running_jobs(sandbox):
     async with sandbox.backend.running(
         sandbox.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
     ) as child:
-        assert await line_of(child.stdout) == "on"
+        assert await first_line(child.stdout) == "on"
         await sandbox.backend.close()
         assert sandbox.survivors() == []
-        assert (await child.wait()).reason is EndReason.stopped
+        assert (await child.wait()).reason is ExitReason.stopped
     with pytest.raises(SandboxUnavailable):
         await sandbox.shell("true")
 
@@ -86,7 +86,7 @@ async def test_a_cancelled_caller_leaves_nothing(sandbox):
 
     async def call() -> None:
         async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
-            await line_of(child.stdout)
+            await first_line(child.stdout)
             started.set()
             await finished(child)
 

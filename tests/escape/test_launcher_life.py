@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, Job, JobLimits, system_paths
+from interlock.sandbox.jobs import ExitReason, Job, JobLimits, system_paths
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.loop_watch import watched_loop
-from tests.harness.sandbox import everything, finished, line_of, only_survivor
+from tests.harness.sandbox import everything, finished, first_line, only_survivor
 from tests.unit.sandbox.conftest import open_descriptors
 
 ROOT = Path(__file__).parents[2]
@@ -67,14 +67,14 @@ async def test_no_signal_is_ignored_or_blocked(sandbox):
 @pytest.mark.parametrize("code", [0, 1, 42, 127, 255])
 async def test_its_exit_code_is_told(sandbox, code):
     done = await sandbox.shell(f"exit {code}")
-    assert (done.ended.reason, done.ended.exit_code, done.ended.signal) == (EndReason.exited, code, None)
+    assert (done.ended.reason, done.ended.exit_code, done.ended.signal) == (ExitReason.exited, code, None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE])
 async def test_the_signal_that_ended_it_is_told(sandbox, number):
     done = await sandbox.shell(f"kill -{int(number)} $$")
     assert (done.ended.reason, done.ended.exit_code, done.ended.signal) == (
-        *(EndReason.signalled, None, number),
+        *(ExitReason.signalled, None, number),
     )
     assert number.name in done.ended.text
 
@@ -108,7 +108,7 @@ async def test_a_program_that_cannot_be_executed_is_told_with_the_systems_reason
         (place / name).write_text(text)
         (place / name).chmod(0o755)
     done = await sandbox.run(program.format(inside=sandbox.inside, outside=sandbox.outside))
-    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, error)
+    assert (done.ended.reason, done.ended.error) == (ExitReason.not_started, error)
     assert os.strerror(error) in done.ended.text
     # And the supervisor that failed to start it runs the next one.
     assert (await sandbox.shell("echo next")).out == "next\n"
@@ -116,7 +116,7 @@ async def test_a_program_that_cannot_be_executed_is_told_with_the_systems_reason
 
 async def test_an_argument_list_that_is_too_long_is_told(sandbox):
     done = await sandbox.run("/bin/true", *["x" * 100_000] * 40)
-    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.E2BIG)
+    assert (done.ended.reason, done.ended.error) == (ExitReason.not_started, errno.E2BIG)
 
 
 async def test_a_long_command_line_and_a_large_environment_arrive_whole(sandbox):
@@ -138,7 +138,7 @@ async def test_a_missing_root_starts_nothing(sandbox):
     job = Job(("/bin/true",), sandbox.folder, {}, SandboxProfile((sandbox.place / "gone",)))
     async with sandbox.backend.running(job) as child:
         ended = await child.wait()
-    assert (ended.reason, ended.error) == (EndReason.not_started, errno.ENOENT)
+    assert (ended.reason, ended.error) == (ExitReason.not_started, errno.ENOENT)
     assert str(sandbox.place / "gone") in ended.text
 
 
@@ -179,10 +179,10 @@ async def test_both_streams_are_read_apart_and_whole(sandbox):
 
 async def test_a_child_nobody_reads_is_held_up_and_not_buffered(sandbox):
     async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on >&2; exec yes")) as child:
-        await line_of(child.stderr)
+        await first_line(child.stderr)
         for _ in range(3):
             assert len(await child.stdout.read(1000)) == 1000
-        assert (await child.stop()).reason is EndReason.stopped
+        assert (await child.stop()).reason is ExitReason.stopped
 
 
 async def test_output_can_be_read_after_the_end(sandbox):
@@ -241,7 +241,7 @@ async def test_address_space_and_open_files_are_bounded_and_there_is_no_core(san
 
 async def test_where_memory_runs_out_the_kernel_takes_a_job_first(sandbox):
     async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
-        await line_of(child.stdout)
+        await first_line(child.stdout)
         pid = await only_survivor(sandbox)
         assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "800\n"
 
@@ -253,7 +253,7 @@ def started_under(filter_code: str) -> str:
     """What a server says that starts under a filter of somebody else's, as in a container."""
     code = (
         "import asyncio, ctypes, errno, os\n"
-        "from interlock.sandbox import seccomp\n"
+        "from interlock.sandbox.child import seccomp\n"
         "from interlock.sandbox.jobs import SandboxUnavailable\n"
         "from interlock.sandbox.landlock_backend import LandlockBackend\n"
         "from interlock.sandbox.probe import probe\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.escape.ordinary_account import of_root_alone, passed_as_nobody
-from tests.harness.tables import daily
+from tests.harness.case_tables import daily
 
 
 @of_root_alone

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, JobLimits
-from tests.harness.sandbox import PYTHON, SOON_SECONDS, everything, finished, line_of
+from interlock.sandbox.jobs import ExitReason, JobLimits
+from tests.harness.sandbox import PYTHON, SOON_SECONDS, everything, finished, first_line
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -134,13 +134,13 @@ async def test_a_tree_is_dead_within_a_second_of_being_stopped(sandbox, name):
 
 async def seconds_to_stop(sandbox, name: str) -> float:
     async with sandbox.backend.running(sandbox.job(*TREES[name], limits=UNBOUNDED)) as child:
-        assert await line_of(child.stdout) == "on"
+        assert await first_line(child.stdout) == "on"
         # The tree grows while the caller looks away.
         await asyncio.sleep(0.2 if "hydra" in name or "bomb" in name else 0)
         began = time.monotonic()
         ended = await child.stop()
         took = time.monotonic() - began
-        assert ended.reason is EndReason.stopped
+        assert ended.reason is ExitReason.stopped
         assert sandbox.survivors() == []
     return took
 
@@ -148,7 +148,7 @@ async def seconds_to_stop(sandbox, name: str) -> float:
 @pytest.mark.parametrize("name", ["a daemon", "a hydra of double forks"])
 async def test_leaving_the_context_ends_a_tree_as_well(sandbox, name):
     async with sandbox.backend.running(sandbox.job(*TREES[name], limits=UNBOUNDED)) as child:
-        await line_of(child.stdout)
+        await first_line(child.stdout)
     assert sandbox.survivors() == []
 
 
@@ -177,25 +177,25 @@ async def test_a_background_child_that_keeps_the_pipe_does_not_hold_the_caller_u
 async def test_a_fork_bomb_ends_itself_by_its_number(sandbox):
     limits = JobLimits(processes=40)
     done = await sandbox.run(PYTHON, "-I", "-S", "-c", BOMB, "400", limits=limits)
-    assert done.ended.reason is EndReason.too_many_processes
+    assert done.ended.reason is ExitReason.too_many_processes
     assert sandbox.survivors() == []
 
 
 async def test_threads_count_as_processes(sandbox):
     done = await sandbox.python(THREADS, limits=JobLimits(processes=40))
-    assert done.ended.reason is EndReason.too_many_processes
+    assert done.ended.reason is ExitReason.too_many_processes
 
 
 async def test_a_memory_hog_ends_itself_by_its_size(sandbox):
     done = await sandbox.python(HOG, limits=JobLimits(memory_bytes=200 * 2**20))
-    assert done.ended.reason is EndReason.too_much_memory
+    assert done.ended.reason is ExitReason.too_much_memory
 
 
 async def test_what_the_kernel_needs_to_map_much_that_is_empty_counts(sandbox):
     done = await sandbox.python(TABLES, limits=JobLimits(memory_bytes=128 * 2**20))
     if "refused" in done.out:
         pytest.skip("this kernel promises no more memory than it has")
-    assert done.ended.reason is EndReason.too_much_memory
+    assert done.ended.reason is ExitReason.too_much_memory
 
 
 async def test_memory_of_the_whole_tree_counts(sandbox):
@@ -203,7 +203,7 @@ async def test_memory_of_the_whole_tree_counts(sandbox):
     done = await sandbox.python(
         code + "import time; time.sleep(10)", limits=JobLimits(memory_bytes=200 * 2**20)
     )
-    assert done.ended.reason is EndReason.too_much_memory
+    assert done.ended.reason is ExitReason.too_much_memory
 
 
 async def test_memory_that_forks_share_counts_once(sandbox):
@@ -232,9 +232,9 @@ async def test_jobs_do_not_end_each_other(sandbox):
     async with sandbox.backend.running(
         sandbox.job("/bin/sh", "-c", "echo on; sleep 0.3; echo alive")
     ) as first:
-        assert await line_of(first.stdout) == "on"
+        assert await first_line(first.stdout) == "on"
         async with sandbox.backend.running(sandbox.job(*TREES["a hydra of double forks"])) as second:
-            await line_of(second.stdout)
+            await first_line(second.stdout)
             await second.stop()
         done = await finished(first)
     assert (done.out, done.ended.exit_code) == ("alive\n", 0)

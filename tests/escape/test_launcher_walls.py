@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, Job
+from interlock.sandbox.jobs import ExitReason, Job
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.attempts import DENIED, FILES, KERNEL, PROCESSES, SOCKETS, program
 from tests.escape.trying import KINDS, attempt
@@ -157,7 +157,7 @@ async def test_calls_by_the_old_32_bit_door_end_the_process(sandbox):
         "print('reached', call())\n"
     )
     done = await sandbox.python(code)
-    assert done.ended.reason is EndReason.signalled
+    assert done.ended.reason is ExitReason.signalled
     assert done.out == ""
 
 

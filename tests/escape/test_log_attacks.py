@@ -9,19 +9,19 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
-from interlock.events.checkpoint import write_checkpoint
-from interlock.events.feed import START, read_all
-from interlock.events.ledger import Scope
-from interlock.infra.errors import (
+from interlock.core.errors import (
     SessionFenced,
     SessionNotFound,
     StoreError,
     StoreFull,
 )
-from interlock.session.models import Role
-from interlock.store.database import StoreConfig, open_database
-from interlock.store.driver import Connection, SqliteConnection
-from interlock.store.upgrade import upgrade
+from interlock.db.database import StoreConfig, open_database
+from interlock.db.driver import DbConnection, SqliteConnection
+from interlock.db.upgrade import upgrade
+from interlock.log.checkpoint import write_checkpoint
+from interlock.log.read import LOG_START, read_all
+from interlock.log.stream_appender import EventScope
+from interlock.sessions.models import Role
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import StoreHarness, open_store
 
@@ -70,7 +70,7 @@ async def test_a_name_no_database_can_hold_hurts_only_whoever_asked(store, name)
         store.log.append(session, renamed()),
         store.log.append(name, renamed()),
         store.leases.take(name, "w"),
-        store.log.append(session, renamed(), scope=Scope("task\0", "parent\ud800")),
+        store.log.append(session, renamed(), scope=EventScope("task\0", "parent\ud800")),
         store.leases.take(session, "holder\0"),
         return_exceptions=True,
     )
@@ -156,12 +156,12 @@ def opened(config: StoreConfig, count: int) -> Iterator[list[StoreHarness]]:
 
 
 @contextmanager
-def connected(config: StoreConfig, count: int) -> Iterator[list[Connection]]:
+def connected(config: StoreConfig, count: int) -> Iterator[list[DbConnection]]:
     with ExitStack() as stack:
         yield [stack.enter_context(closing(config.connect())) for _ in range(count)]
 
 
-async def waiting(connection: Connection, count: int) -> None:
+async def waiting(connection: DbConnection, count: int) -> None:
     """Until so many transactions of this database wait for a lock."""
     sql = """
     SELECT count(*) FROM pg_stat_activity
@@ -207,9 +207,9 @@ async def test_a_group_that_waits_for_one_head_holds_none_behind_it(postgres_ser
             connection.query(HOLD, (session,))
 
         # Whatever is queued while the writer stands at the gate becomes one group.
-        writes = [store.log.begin_append(queued_first, renamed())]
+        writes = [store.log.queue_events(queued_first, renamed())]
         await waiting(third, 1)
-        writes += [store.log.begin_append(session, renamed()) for session in (known, behind)]
+        writes += [store.log.queue_events(session, renamed()) for session in (known, behind)]
         gate.commit()
         await writes[0]
         await waiting(third, 1)
@@ -334,5 +334,5 @@ async def test_a_postgres_moved_with_its_own_tools_is_noticed_and_adopted(postgr
         upgrade(config)
         again = open_store(config)
         with again.database.reading() as connection:
-            assert len(read_all(connection, after=START)) == 2
+            assert len(read_all(connection, after=LOG_START)) == 2
         again.close()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from interlock.core.errors import AuditUnavailable
 from interlock.embed import open_gates, tool
-from interlock.events.catalog import merged
-from interlock.events.retention import Retention
-from interlock.events.verify import verify
-from interlock.infra.errors import AuditUnavailable
-from interlock.wiring.office import open_office
+from interlock.log.kinds import merge_payload
+from interlock.log.retention import Retention
+from interlock.log.verify.event_log import verify
+from interlock.wiring.agents import open_agent_runtime
 from tests.harness.cli import CliRunner, one_line_error
 
 # The log shows `PASSWORD='***REDACTED***'; eval "$PASSWORD"` of it, whatever stands there.
@@ -36,7 +36,7 @@ def gates(tmp_path: Path, *tools):
 
 async def started(gate) -> list[dict]:
     rows = await gate._runtime.database.read(lambda db: db.query(STARTED))
-    return [merged(*row) for row in rows]
+    return [merge_payload(*row) for row in rows]
 
 
 async def test_two_commands_that_are_masked_alike_are_told_apart_and_can_be_shown(tmp_path, folder):
@@ -123,7 +123,7 @@ async def test_it_goes_with_its_session_and_with_its_age(tmp_path, folder):
         old, deleted = await gate.session("coding"), await gate.session("coding")
         for session in (old, deleted):
             await session.call("bash", {"cmd": HIDING.format("echo evil-deed")})
-        await open_office(runtime).tasks.delete_session(deleted.id, who="test")
+        await open_agent_runtime(runtime).tasks.delete_session(deleted.id, who="test")
         await runtime.eraser.erase(deleted.id, who="operator")
         (left,) = [path for path in kept.rglob("*") if path.is_file()]
         os.utime(left, (1, 1))

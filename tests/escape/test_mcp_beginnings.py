@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.infra.errors import PersonError
+from interlock.core.errors import UserError
 from interlock.tools.mcp import connection
 from tests.escape.hostile_servers import still_works, until_gone
 from tests.harness.mcp import HOSTILE, QUICK, McpHarness
@@ -24,9 +24,9 @@ async def test_a_server_that_cannot_even_begin_is_told_of_and_left_dead(
     mcp: McpHarness, monkeypatch, behaviour, reason
 ):
     monkeypatch.setattr(connection, "START_SECONDS", 1.5)
-    monkeypatch.setattr(connection.Connection.tools, "__defaults__", (1.5,))
+    monkeypatch.setattr(connection.McpConnection.tools, "__defaults__", (1.5,))
     await mcp.add_hostile(behaviour)
-    with pytest.raises(PersonError, match=reason):
+    with pytest.raises(UserError, match=reason):
         for _ in range(3):
             # A storm may be noticed a moment after the first answer.
             await mcp.inspect("bad")
@@ -47,9 +47,9 @@ async def test_pages_without_end_and_thousands_of_tools_are_cut(mcp: McpHarness)
 async def test_a_server_that_keeps_failing_is_left_alone_for_a_while(mcp: McpHarness):
     await mcp.add_hostile("dies-at-hello")
     for _ in range(2):
-        with pytest.raises(PersonError, match="last output"):
+        with pytest.raises(UserError, match="last output"):
             await mcp.inspect("bad")
-    with pytest.raises(PersonError, match="the next attempt is in"):
+    with pytest.raises(UserError, match="the next attempt is in"):
         await mcp.inspect("bad")
     failed = await mcp.flushed("mcp.server_failed")
     assert len(failed) == 2

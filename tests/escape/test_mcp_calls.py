@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from interlock.infra.errors import ErrorCode
+from interlock.core.errors import ErrorCode
 from interlock.tools.mcp import connection
 from tests.escape.hostile_servers import processes_with, still_works, until_gone
 from tests.escape.loop_watch import watched_loop

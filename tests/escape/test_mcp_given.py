@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from interlock.infra.errors import BadUsage
-from interlock.tools.mcp.references import Given, ReferenceUnresolved
-from interlock.wiring import foreign
+from interlock.core.errors import BadUsage
+from interlock.tools.mcp.secret_references import NamedValue, ReferenceUnresolved
+from interlock.wiring import mcp_servers
 from tests.harness.mcp import QUICK, McpHarness
 
 SERVER = (*QUICK, "-m", "server")
@@ -24,8 +24,10 @@ async def test_no_secret_is_read_from_an_opened_folder(mcp: McpHarness, name):
     with pytest.raises(BadUsage, match="TOKEN is read from"):
         await mcp.add("s", *SERVER, environment=(f"TOKEN=file:{path}",))
     with pytest.raises(BadUsage, match="Authorization is read from"):
-        wish = foreign.Wish(id="s", url="https://mcp.example/", headers=(f"Authorization=file:{path}",))
-        await foreign.add(mcp.runtime, wish, who="local:tester")
+        wish = mcp_servers.AddServerRequest(
+            id="s", url="https://mcp.example/", headers=(f"Authorization=file:{path}",)
+        )
+        await mcp_servers.add(mcp.runtime, wish, who="local:tester")
 
 
 LOADING = ("PYTHONPATH", "PATH", "LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "HOME", "GIT_CONFIG_GLOBAL")
@@ -80,6 +82,6 @@ async def test_what_is_no_plain_file_is_never_waited_for(tmp_path):
     """Wherever it lies: nobody else would be served meanwhile."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ReferenceUnresolved, match="not a regular file"):
-        Given("TOKEN", f"file:{tmp_path / 'pipe'}").resolved()
+        NamedValue("TOKEN", f"file:{tmp_path / 'pipe'}").resolved()
     (tmp_path / "token").write_text(" x\n")
-    assert Given("TOKEN", f"file:{tmp_path / 'token'}").resolved() == "x"
+    assert NamedValue("TOKEN", f"file:{tmp_path / 'token'}").resolved() == "x"

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ErrorCode, PersonError
-from interlock.tools.mcp.names import exposed_name
+from interlock.core.errors import ErrorCode, UserError
+from interlock.tools.mcp.tool_names import exposed_name
 from tests.harness.mcp import McpHarness
 
 
@@ -45,7 +45,7 @@ async def test_a_clash_that_comes_later_takes_the_name_of_a_classed_tool_away(mc
 async def test_a_tool_that_is_listed_twice_cannot_be_classed(mcp: McpHarness):
     await mcp.add_hostile("twice")
     assert (await mcp.inspect("bad"))["echo"]["problem"] == "the server lists it more than once"
-    with pytest.raises(PersonError, match="more than once"):
+    with pytest.raises(UserError, match="more than once"):
         await mcp.allow("bad", "echo")
 
 

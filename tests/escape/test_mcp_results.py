@@ -6,9 +6,9 @@ import re
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ErrorCode
+from interlock.core.errors import ErrorCode
 from interlock.redaction.redactor import MARK
-from interlock.wiring.foreign import ServerUnreachable
+from interlock.wiring.mcp_servers import McpServerUnreachable
 from tests.harness.mcp import McpHarness
 
 
@@ -67,7 +67,7 @@ async def test_what_a_server_says_when_it_cannot_start_is_masked_before_it_is_cu
 ):
     monkeypatch.setenv("SOME_WORDS", f"{before}correct-horse/battery-staple")
     await mcp.add_hostile("dies-at-hello", environment=("KEY=env:SOME_WORDS",))
-    with pytest.raises(ServerUnreachable) as failed:
+    with pytest.raises(McpServerUnreachable) as failed:
         await mcp.inspect("bad")
     (event,) = await mcp.flushed("mcp.server_failed")
     assert "cannot find my settings" in str(failed.value)

@@ -6,9 +6,9 @@ import socket
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ErrorCode
+from interlock.core.errors import ErrorCode
+from interlock.sandbox.backend_selection import choose_backend
 from interlock.sandbox.bubblewrap import BubblewrapBackend
-from interlock.sandbox.choice import choose_backend
 from tests.escape.hostile_servers import until_gone
 from tests.harness.mcp import QUICK, SERVERS, McpHarness, open_mcp_harness
 
@@ -83,11 +83,11 @@ async def test_what_agents_leave_in_an_opened_folder_is_not_run_by_a_server(wall
 
 
 async def test_without_a_sandbox_there_is_no_server(tmp_path, monkeypatch):
-    from interlock.sandbox.choice import Choice
+    from interlock.sandbox.backend_selection import BackendSelection
 
     async with open_mcp_harness(tmp_path, monkeypatch) as made:
         await made.ready("well")
-        made.runtime.mcp._hub.walls._given = Choice(None, "nothing works here")
+        made.runtime.mcp._hub.walls._given = BackendSelection(None, "nothing works here")
         await made.allow("bad", "echo", modes="chat")
         result = await made.call("bad__echo", ToolMode.chat)
         assert result.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.infra.errors import ToolError
-from interlock.sandbox.paths import Access, Territory
+from interlock.core.errors import ToolError
+from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.cases import path_cases
-from tests.harness.tables import daily
+from tests.harness.case_tables import daily
 
 LAYOUTS, CASES = path_cases()
 CANARY = "CANARY"
@@ -173,12 +173,12 @@ def test_a_folder_that_may_only_be_read_is_not_written(layout, tmp_path):
     tree = Tree(layout, tmp_path / "tree")
     roots = tuple(map(Path, tree.roots))
     writable = tuple(root for root in roots if str(root) not in tree.read_only)
-    territory = Territory(SandboxProfile(roots, writable))
+    resolver = PathResolver(SandboxProfile(roots, writable))
     cases = [case for case in CASES if case["layout"] == layout and case["expect"] == "refuse_if_read_only"]
     assert cases
     for case in cases:
         with pytest.raises(ToolError, match=r"not written|outside"):
-            territory.find(tree.named(case["input"]), Access.write)
+            resolver.find(tree.named(case["input"]), PathAccess.write)
 
 
 def test_a_file_that_also_has_a_name_outside_is_not_read_or_copied(tmp_path):

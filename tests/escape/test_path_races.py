@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox import files, kernel
-from interlock.sandbox.files import opened_file, opened_in, put
-from interlock.sandbox.kernel import rename_without_replacing
-from interlock.sandbox.paths import Access, Territory
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox import file_io, linux_fs
+from interlock.sandbox.directory_walk import EntryKind, walk
+from interlock.sandbox.file_io import open_file, open_file_in, write_atomically
+from interlock.sandbox.linux_fs import rename_noreplace
+from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
-from interlock.sandbox.tree import Kind, walk
 
 CANARY = b"CANARY"
 TRIES = 6000
@@ -46,50 +46,50 @@ class Real:
 
     def __init__(self, top: Path) -> None:
         root = top / "ws"
-        self.territory = Territory(SandboxProfile((root,), (root,), protected_names=PROTECTED_NAMES))
+        self.resolver = PathResolver(SandboxProfile((root,), (root,), protected_names=PROTECTED_NAMES))
 
     def read(self, asked: str) -> bytes:
-        with opened_file(self.territory, self.territory.find(asked)) as file:
+        with open_file(self.resolver, self.resolver.find(asked)) as file:
             return file.read(0, 1000)
 
     def read_all(self) -> bytes:
         read = b""
         with (
-            self.territory.folder(self.territory.find(".")) as folder,
+            self.resolver.folder(self.resolver.find(".")) as folder,
             closing(walk(folder, max_depth=6)) as walking,
         ):
             for entry in walking:
                 read += os.fsencode(entry.name)
-                if entry.kind is Kind.file:
-                    with suppress(OSError), opened_in(entry.folder, entry.name, entry.name) as file:
+                if entry.kind is EntryKind.file:
+                    with suppress(OSError), open_file_in(entry.folder, entry.name, entry.name) as file:
                         read += file.read(0, 1000)
         return read
 
     def create(self, asked: str) -> None:
-        place = self.territory.find(asked, Access.write)
-        with self.territory.parent(place, make=True) as parent:
-            put(parent, iter((b"inside",)), like=None, before_commit=lambda: None)
+        place = self.resolver.find(asked, PathAccess.write)
+        with self.resolver.parent(place, make=True) as parent:
+            write_atomically(parent, iter((b"inside",)), like=None, before_commit=lambda: None)
 
     def replace(self, asked: str) -> None:
-        place = self.territory.find(asked, Access.write)
+        place = self.resolver.find(asked, PathAccess.write)
         with (
-            self.territory.parent(place) as parent,
-            opened_in(parent.descriptor, parent.name, asked) as like,
+            self.resolver.parent(place) as parent,
+            open_file_in(parent.descriptor, parent.name, asked) as like,
         ):
             if CANARY in like.read(0, 1000):
                 raise Escaped(asked)
-            put(parent, iter((b"inside",)), like=like, before_commit=lambda: None)
+            write_atomically(parent, iter((b"inside",)), like=like, before_commit=lambda: None)
 
     def remove(self, asked: str) -> None:
-        place = self.territory.find(asked, Access.write, follow=False)
-        with self.territory.parent(place) as parent:
+        place = self.resolver.find(asked, PathAccess.write, follow=False)
+        with self.resolver.parent(place) as parent:
             os.unlink(parent.name, dir_fd=parent.descriptor)
 
     def move(self, asked: str, to: str) -> None:
-        source = self.territory.find(asked, Access.write, follow=False)
-        target = self.territory.find(to, Access.write, follow=False)
-        with self.territory.parent(source) as old, self.territory.parent(target, make=True) as new:
-            rename_without_replacing(old.descriptor, old.name, new.descriptor, new.name)
+        source = self.resolver.find(asked, PathAccess.write, follow=False)
+        target = self.resolver.find(to, PathAccess.write, follow=False)
+        with self.resolver.parent(source) as old, self.resolver.parent(target, make=True) as new:
+            rename_noreplace(old.descriptor, old.name, new.descriptor, new.name)
 
 
 class Naive:
@@ -250,9 +250,9 @@ def open_descriptors() -> set[str]:
 
 @pytest.fixture(params=["openat2", "step by step"])
 def way(request, monkeypatch) -> str:
-    if request.param == "openat2" and not kernel.has_openat2():
+    if request.param == "openat2" and not linux_fs.has_openat2():
         pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr(kernel, "has_openat2", lambda: request.param == "openat2")
+    monkeypatch.setattr(linux_fs, "has_openat2", lambda: request.param == "openat2")
     return request.param
 
 
@@ -267,8 +267,8 @@ def test_nothing_outside_is_read_or_changed_while_everything_moves(top, way, act
 
 
 def test_files_with_a_name_while_they_are_written_are_no_way_out_either(top, way, monkeypatch):
-    monkeypatch.setattr(files, "_open_unnamed", lambda _folder, _mode: None)
-    monkeypatch.setattr(kernel, "_RENAMEAT2", None)
+    monkeypatch.setattr(file_io, "_open_unnamed", lambda _folder, _mode: None)
+    monkeypatch.setattr(linux_fs, "_RENAMEAT2", None)
     assert assault(Real(top), top, TRIES // 10, SECONDS / 4, mostly="create")["done"] > 0
 
 

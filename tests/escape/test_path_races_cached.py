@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import cached, kernel
-from interlock.sandbox.cached import find_cached
+from interlock.sandbox import linux_fs, nonblocking_read
+from interlock.sandbox.nonblocking_read import find_cached
 from tests.escape import test_path_races as races
 from tests.escape.test_path_races import ACTS, MANY_SECONDS, MANY_TRIES, SECONDS, TRIES, Real, assault
 
@@ -21,7 +21,7 @@ class AtOnce(Real):
         self.answers = 0
 
     def read(self, asked: str) -> bytes:
-        found = find_cached(self.territory, asked)
+        found = find_cached(self.resolver, asked)
         if found is None or found[1] is None:
             return super().read(asked)
         self.answers += 1
@@ -38,7 +38,10 @@ class AtOnce(Real):
 def test_nothing_outside_is_read_from_memory_while_everything_moves(top, tries, seconds):
     """S3-6.1.2, S3-12.2"""
     device = (top / "ws").stat().st_dev
-    if (os.major(device), os.minor(device)) not in cached._local_devices() or not kernel.has_openat2():
+    if (
+        os.major(device),
+        os.minor(device),
+    ) not in nonblocking_read._local_devices() or not linux_fs.has_openat2():
         pytest.skip("nothing is read from memory here")
     before = races.open_descriptors()
     victim = AtOnce(top)

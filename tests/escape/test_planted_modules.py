@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.folders import refuse_loading
-from interlock.sandbox.choice import choose_backend
+from interlock.config.directories import reject_writable_code_paths
+from interlock.sandbox.backend_selection import choose_backend
 from tests.harness.mcp import QUICK, SERVERS
 from tests.harness.store import StoreHarness
 from tests.harness.tool_calls import ToolHarness
@@ -184,7 +184,7 @@ def test_the_linkers_search_path_leads_into_no_opened_folder(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(name, value.format(root=tmp_path))
     with pytest.raises(ValueError, match=f"{name} has code loaded"):
-        refuse_loading([tmp_path])
+        reject_writable_code_paths([tmp_path])
 
 
 def test_an_environment_that_lies_elsewhere_is_in_nobodys_way(tmp_path, monkeypatch):
@@ -192,9 +192,9 @@ def test_an_environment_that_lies_elsewhere_is_in_nobodys_way(tmp_path, monkeypa
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "other"))
     monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2 ")
     monkeypatch.chdir(tmp_path)
-    refuse_loading([tmp_path / "root"])
+    reject_writable_code_paths([tmp_path / "root"])
     with pytest.raises(ValueError, match="other"):
-        refuse_loading([tmp_path / "other"])
+        reject_writable_code_paths([tmp_path / "other"])
 
 
 def test_a_folder_that_is_gone_is_in_nobodys_way(tmp_path, monkeypatch):
@@ -202,6 +202,6 @@ def test_a_folder_that_is_gone_is_in_nobodys_way(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "gone")
     monkeypatch.setattr(sys, "path", ["", "relative", *sys.path])
     with pytest.raises(ValueError, match="gone"):
-        refuse_loading([tmp_path])
+        reject_writable_code_paths([tmp_path])
     (tmp_path / "gone").rmdir()
-    refuse_loading([tmp_path])
+    reject_writable_code_paths([tmp_path])

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox import landlock_backend
-from interlock.sandbox.choice import CACHE_NAME, choose_backend
-from interlock.sandbox.jobs import Ended, EndReason, system_paths
-from interlock.sandbox.landlock import CONFINING_ABI, abi_version
+from interlock.sandbox.backend_selection import CACHE_NAME, choose_backend
+from interlock.sandbox.child.landlock import CONFINING_ABI, abi_version
+from interlock.sandbox.job_pipes import PipeOutput
+from interlock.sandbox.jobs import ExitReason, JobExit, system_paths
 from interlock.sandbox.landlock_backend import LandlockBackend
-from interlock.sandbox.output import PipeOutput
 from interlock.sandbox.probe import probe
-from interlock.sandbox.staged import interpreter
-from interlock.sandbox.unconfined import UnconfinedBackend
+from interlock.sandbox.subprocess_backend import interpreter
+from interlock.sandbox.unconfined_backend import UnconfinedBackend
 from tests.escape.wrapped import obstacle, wrapped
 from tests.unit.sandbox.conftest import open_descriptors
 
@@ -250,13 +250,13 @@ class CarelessChild:
         self._process, self.stdout, self.stderr = process, stdout, stderr
         self._ending = asyncio.ensure_future(self._end())
 
-    async def _end(self) -> Ended:
+    async def _end(self) -> JobExit:
         code = await self._process.wait()
         self.stdout.finish()
         self.stderr.finish()
-        return Ended(EndReason.exited, code)
+        return JobExit(ExitReason.exited, code)
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> JobExit:
         return await self._ending
 
 

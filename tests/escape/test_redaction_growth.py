@@ -8,7 +8,7 @@ import pytest
 
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.redaction.stream import MAX_HELD
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 REDACTOR = Redactor(["a-known-value-of-this-process"])
 # Linear would be 2; below a square's 4 with room for a busy machine.

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.runtime import root_arguments
+from interlock.cli.runtime import resolve_root_arguments
 from interlock.config.settings import load_settings
+from interlock.core.errors import BadUsage, ConfigurationError
 from interlock.embed.gates import open_gates
-from interlock.infra.errors import BadUsage, ConfigurationError
-from interlock.sandbox.choice import choose_backend
-from interlock.sandbox.jobs import Backend, EndReason, Job
+from interlock.sandbox.backend_selection import choose_backend
+from interlock.sandbox.jobs import ExitReason, Job, SandboxBackend
 from interlock.sandbox.profile import SandboxProfile
 from tests.harness.sandbox import SECRET, FinishedJob, finished
 
@@ -34,7 +34,7 @@ def outside(tmp_path) -> Path:
     return folder
 
 
-async def shell(backend: Backend, profile: SandboxProfile, script: str, **options) -> FinishedJob:
+async def shell(backend: SandboxBackend, profile: SandboxProfile, script: str, **options) -> FinishedJob:
     folder = os.open(profile.readable_roots[0], os.O_RDONLY | os.O_DIRECTORY)
     try:
         job = Job(("/bin/sh", "-c", script), folder, {"PATH": "/usr/bin:/bin"}, profile, **options)
@@ -70,11 +70,11 @@ async def test_a_folder_inside_an_opened_one_that_became_a_link_opens_nothing(
     assert SECRET not in done.both
     assert secret.read_text() == SECRET
     if backend.name == "bubblewrap" or "root" not in opened_as:
-        assert done.ended.reason is EndReason.not_started
+        assert done.ended.reason is ExitReason.not_started
         assert f"{root / inner}" in done.ended.step
     else:
         # The outer one is opened, and nobody is kept from working in it.
-        assert done.ended.reason is EndReason.exited
+        assert done.ended.reason is ExitReason.exited
 
 
 # -- at the next start, when a setting's path is looked at again --
@@ -111,14 +111,14 @@ def test_no_link_in_an_opened_folder_says_what_else_is_opened(
 @pytest.mark.parametrize("name", ["data", "data/deep"])
 def test_no_link_in_an_opened_folder_says_what_the_command_line_opens(linked, name):
     with pytest.raises(BadUsage, match="contains the symlink"):
-        root_arguments([linked, linked / name])
+        resolve_root_arguments([linked, linked / name])
 
 
 def test_where_a_link_leads_is_told(linked, outside, capsys):
     """It may have been put there by an agent of another process, to which the folder above is opened."""
-    assert root_arguments([linked / "data"]) == (outside,)
+    assert resolve_root_arguments([linked / "data"]) == (outside,)
     assert capsys.readouterr().err == f"--root {linked / 'data'} resolves to {outside}\n"
-    root_arguments([outside])
+    resolve_root_arguments([outside])
     assert capsys.readouterr().err == ""
 
 

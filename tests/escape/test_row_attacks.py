@@ -3,10 +3,10 @@
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.chain import now_us
-from interlock.events.checkpoint import write_checkpoint
-from interlock.events.retention import Retention
-from interlock.events.verify import verify
+from interlock.log.checkpoint import write_checkpoint
+from interlock.log.hash_chain import now_us
+from interlock.log.retention import Retention
+from interlock.log.verify.event_log import verify
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.mcp import open_mcp_harness
 from tests.harness.runtime import RuntimeHarness, call, open_runtime_harness, script
@@ -88,7 +88,7 @@ async def test_a_version_of_the_settings_cannot_be_slipped_in(store: StoreHarnes
 
 
 def found(person: RuntimeHarness) -> list[str]:
-    with person.office.runtime.database.reading() as connection:
+    with person.agent_runtime.runtime.database.reading() as connection:
         return [str(fault) for fault in verify(connection).faults]
 
 
@@ -110,7 +110,7 @@ async def test_a_tasks_row_cannot_be_changed_unseen(tmp_path, monkeypatch, chang
         session = await ada.session(ToolMode.chat)
         await ada.say(session, "hello")
         assert found(ada) == []
-        await ada.office.runtime.log.transact(session, lambda unit: unit.connection.change(change))
+        await ada.agent_runtime.runtime.log.transact(session, lambda unit: unit.connection.change(change))
         (fault,) = found(ada)
         assert told in fault
 
@@ -121,7 +121,9 @@ async def test_a_task_that_nobody_asked_for_is_told(tmp_path, monkeypatch):
         await ada.say(session, "hello")
         row = """INSERT INTO tasks (id, session_id, message_seq, status, who, created_us, attempts,
             interruptions, queued_event) VALUES ('t_x', ?, 1, 'queued', 'ada', 0, 0, 0, '')"""
-        await ada.office.runtime.log.transact(session, lambda unit: unit.connection.change(row, (session,)))
+        await ada.agent_runtime.runtime.log.transact(
+            session, lambda unit: unit.connection.change(row, (session,))
+        )
         assert "no event describes task t_x" in found(ada)[0]
 
 
@@ -129,11 +131,11 @@ async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(
     question = call("ask_user", type="confirmation", message="Shall I?")
     model = script(tmp_path, {"tool_calls": [question]}, "msg:done", "err:auth")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
-        session, runtime = await ada.session(ToolMode.chat), ada.office.runtime
+        session, runtime = await ada.session(ToolMode.chat), ada.agent_runtime.runtime
         waiting = await ada.say(session, "hello")
         assert waiting.status == "waiting"
         assert found(ada) == []
-        await ada.office.tasks.cancel(waiting.id, who="ada")
+        await ada.agent_runtime.tasks.cancel(waiting.id, who="ada")
         await ada.say(session, "hello again")
         await ada.say(session, "and again")
         await runtime.mode_switch.switch(session, ToolMode.coding, who="ada")
@@ -142,7 +144,7 @@ async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(
         swept = await Retention(runtime.log, runtime.database, 1, lambda: later).sweep()
         assert swept.messages
         assert found(ada) == []
-        await ada.office.tasks.delete_session(session, who="ada")
+        await ada.agent_runtime.tasks.delete_session(session, who="ada")
         assert found(ada) == []
 
 
@@ -178,7 +180,7 @@ async def test_deleting_sessions_gives_no_day_a_new_budget(tmp_path, monkeypatch
     async with open_runtime_harness(tmp_path, monkeypatch, variables) as ada:
         first = await ada.session(ToolMode.chat_safe)
         assert (await ada.say(first, "say something")).status == "done"
-        await ada.office.tasks.delete_session(first, who="ada")
+        await ada.agent_runtime.tasks.delete_session(first, who="ada")
         again = await ada.say(await ada.session(ToolMode.chat_safe), "say something")
         assert "the limit per day is 10" in (again.reason or "")
         assert found(ada) == []

@@ -10,24 +10,24 @@ import pytest
 from interlock.agent.events import ToolDenied
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
-from interlock.events.verify import verify
-from interlock.gates.authority import compile_authority
+from interlock.core.errors import InvalidSettings
+from interlock.db.database import StoreConfig
+from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.gates.gate import ToolCall
-from interlock.gates.policy import ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Situation
-from interlock.infra.errors import InvalidSettings
-from interlock.sandbox.choice import Choice
+from interlock.log.verify.event_log import verify
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.policy import ToolPolicy
+from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.landlock_backend import LandlockBackend
-from interlock.session.settings_store import CLOSED
-from interlock.store.database import StoreConfig
-from interlock.store.driver import PostgresConnection, SqliteConnection
-from interlock.tools.base import Effect
-from interlock.tools.mcp.book import ServerBook
+from interlock.sessions.settings_store import CLOSED_SETTINGS
+from interlock.tools.mcp.repository import McpRepository
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from interlock.wiring import foreign, open_runtime
-from interlock.wiring.office import open_office
+from interlock.tools.tool import Effect
+from interlock.wiring import mcp_servers, open_runtime
+from interlock.wiring.agents import open_agent_runtime
 from tests.escape.victim import faults
 from tests.harness.gateway import open_gateway_harness, task_of
 from tests.harness.mcp import HOSTILE, QUICK, WHO, open_mcp_harness
@@ -57,7 +57,7 @@ async def parked(tmp_path: Path, monkeypatch) -> tuple[str, str]:
 
 async def answered(person: RuntimeHarness, session: str, question_id: str) -> str:
     """The code that the write of the resumed task ended with; empty where it was written."""
-    question = await person.office.runtime.questions.get(question_id)
+    question = await person.agent_runtime.runtime.questions.get(question_id)
     await person.talk(session).answer(question, {"confirmed": True})
     answers = await person.answers(session)
     return [answer.get("error_code", "") for given in answers.values() for answer in given][-1]
@@ -73,7 +73,7 @@ async def test_a_parked_task_goes_on_where_nothing_was_tightened(tmp_path, monke
 async def test_a_parked_task_follows_a_mode_that_was_switched_meanwhile(tmp_path, monkeypatch):
     session, question = await parked(tmp_path, monkeypatch)
     async with open_runtime_harness(tmp_path, monkeypatch, {}) as ada:
-        switch = ada.office.runtime.mode_switch
+        switch = ada.agent_runtime.runtime.mode_switch
         await switch.switch(session, ToolMode.chat, who="ada")
         assert await answered(ada, session, question) == "MODE_DENIED"
         await switch.switch(session, ToolMode.coding, who="ada")
@@ -86,11 +86,14 @@ async def test_a_parked_task_follows_a_mode_that_was_switched_meanwhile(tmp_path
 async def test_a_parked_task_is_taken_up_in_what_the_other_process_opened(tmp_path, monkeypatch):
     session, question = await parked(tmp_path, monkeypatch)
     runtime = open_runtime(Settings())
-    office = open_office(runtime)
+    agent_runtime = open_agent_runtime(runtime)
     try:
-        assert await answered(RuntimeHarness(office, tmp_path / "root"), session, question) == "MODE_DENIED"
+        assert (
+            await answered(RuntimeHarness(agent_runtime, tmp_path / "root"), session, question)
+            == "MODE_DENIED"
+        )
     finally:
-        await office.close()
+        await agent_runtime.close()
         await runtime.close()
     assert list((tmp_path / "root").iterdir()) == []
 
@@ -99,7 +102,7 @@ async def test_a_parked_task_follows_settings_that_were_changed_meanwhile(tmp_pa
     session, question = await parked(tmp_path, monkeypatch)
     async with open_runtime_harness(tmp_path, monkeypatch, {}) as ada:
         patch = {"tools": {"denied_tools": ["Write_File"]}}
-        await ada.office.runtime.stored_settings.update(patch, who="ada")
+        await ada.agent_runtime.runtime.stored_settings.update(patch, who="ada")
         assert await answered(ada, session, question) == "TOOL_NOT_AVAILABLE"
     assert list((tmp_path / "root").iterdir()) == []
 
@@ -117,7 +120,7 @@ async def test_a_parked_task_writes_nothing_in_a_folder_that_was_closed_meanwhil
 async def test_a_parked_task_ends_where_the_settings_cannot_be_understood(tmp_path, monkeypatch):
     session, question = await parked(tmp_path, monkeypatch)
     async with open_runtime_harness(tmp_path, monkeypatch, {}) as ada:
-        runtime = ada.office.runtime
+        runtime = ada.agent_runtime.runtime
         broken = (7, '{"tools": {"fs": "off"}}')
         await runtime.log.transact("system", lambda unit: unit.connection.change(VERSION, broken))
         asked = await runtime.questions.get(question)
@@ -172,7 +175,7 @@ async def at_work(tmp_path: Path, monkeypatch, config: StoreConfig, *turns: obje
     """An office on that store whose model does these turns, and what happens meanwhile."""
     meanwhile = Meanwhile(config)
     given = {"MODEL": script(tmp_path, *turns), "DATABASE_URL": config.url, **variables}
-    sandbox = Choice(LandlockBackend(), "chosen by the test")
+    sandbox = BackendSelection(LandlockBackend(), "chosen by the test")
     async with open_runtime_harness(
         tmp_path, monkeypatch, given, tools=[meanwhile.tool], sandbox=sandbox
     ) as ada:
@@ -209,7 +212,7 @@ def started(ada: RuntimeHarness, session: str) -> list[str]:
 
 
 def sound(ada: RuntimeHarness) -> bool:
-    with ada.office.runtime.database.reading() as connection:
+    with ada.agent_runtime.runtime.database.reading() as connection:
         return verify(connection).ok
 
 
@@ -303,7 +306,7 @@ async def test_a_task_that_was_tightened_is_resumed_as_strict(tmp_path, monkeypa
         session = await ada.session(ToolMode.coding)
         task = await ada.say(session)
         assert (task.status, task.mode) == ("waiting", "chat")
-        await ada.office.runtime.mode_switch.switch(session, ToolMode.coding, who="ada")
+        await ada.agent_runtime.runtime.mode_switch.switch(session, ToolMode.coding, who="ada")
         assert await answered(ada, session, task.question_id) == "MODE_DENIED"
         assert sound(ada)
 
@@ -327,7 +330,7 @@ async def test_a_mode_that_is_as_strict_closes_what_it_has_not(tmp_path, monkeyp
     async with at_work(tmp_path, monkeypatch, store_config, *turns) as (ada, meanwhile):
         for name, mode in (("old", before), ("new", after)):
             tool = DeclaredTool(name, modes=frozenset({mode}), effect=Effect.write)
-            ada.office.runtime.registry.register(tool)
+            ada.agent_runtime.runtime.registry.register(tool)
         meanwhile.steps = [to(after)]
         session = await ada.session(before)
         task = await ada.say(session)
@@ -354,7 +357,9 @@ async def test_a_setting_that_is_loosened_in_a_turn_waits_for_the_next(tmp_path,
     """The limit is loosened and something else tightened: the turn has the stricter of both."""
     turns = ({"tool_calls": [MEANWHILE, append(1)]}, {"tool_calls": [append(2)]}, "msg:ok")
     async with at_work(tmp_path, monkeypatch, store_config, *turns) as (ada, meanwhile):
-        await ada.office.runtime.stored_settings.update({"tools": {"max_timeout_seconds": 5.0}}, who="ada")
+        await ada.agent_runtime.runtime.stored_settings.update(
+            {"tools": {"max_timeout_seconds": 5.0}}, who="ada"
+        )
         meanwhile.steps = [settings(max_timeout_seconds=10.0, memory={"enabled": False})]
         session = await ada.session(ToolMode.coding)
         await ada.say(session)
@@ -386,7 +391,7 @@ async def test_a_step_of_a_run_is_tightened_as_well(tmp_path, monkeypatch, store
     async with open_workflow_harness(tmp_path, monkeypatch, **given) as hall:
         meanwhile = Meanwhile(store_config)
         meanwhile.steps = [to(ToolMode(mode))]
-        hall.office.runtime.registry.register(meanwhile.tool)
+        hall.agent_runtime.runtime.registry.register(meanwhile.tool)
         hall.put("one", ONE, only="Write.")
         run = (await hall.run("one")).run
         _, written, listed = hall.results(run.session_id)
@@ -493,10 +498,10 @@ async def test_a_queued_message_runs_in_the_stricter_of_its_modes(
 ):
     async with at_work(tmp_path, monkeypatch, store_config, "msg:ok", "msg:ok") as (ada, _):
         session = await ada.session(sent_in)
-        queued = await ada.office.tasks.put(session, "wait", who="ada")
+        queued = await ada.agent_runtime.tasks.put(session, "wait", who="ada")
         assert queued.mode is sent_in
         for mode in (ToolMode.chat_safe, started_in):
-            await ada.office.runtime.mode_switch.switch(session, mode, who="ada")
+            await ada.agent_runtime.runtime.mode_switch.switch(session, mode, who="ada")
         assert sound(ada)
         await ada.say(session, "behind it")
         modes = [told["mode"] for told in ada.payloads(session, "task.started")]
@@ -550,8 +555,8 @@ async def test_mending_what_cannot_be_understood_switches_nothing_on_unseen(stor
     store.execute(VERSION, 2, '{"tools": {"fs": "off", "shell": {"enabled": false}}}')
     mended = await store.settings.update({"tools": {"memory": {"enabled": True}}}, who="ada")
     assert mended.settings.tools.memory.enabled is True
-    rest = mended.settings.tools.model_copy(update={"memory": CLOSED.tools.memory})
-    assert rest == CLOSED.tools
+    rest = mended.settings.tools.model_copy(update={"memory": CLOSED_SETTINGS.tools.memory})
+    assert rest == CLOSED_SETTINGS.tools
     rows = store.query("SELECT facts FROM events WHERE kind = 'settings.changed' ORDER BY seq")
     changes = json.loads(rows[-1][0])["changes"]
     assert changes["tools.fs.enabled"] == [None, False]
@@ -569,8 +574,10 @@ async def test_a_denial_that_would_deny_nothing_is_refused(sqlite_store: StoreHa
 def test_a_denial_holds_in_whatever_case_it_was_written(name):
     registry = ToolRegistry()
     registry.register(DeclaredTool("bash", aliases=("shell.exec",)))
-    situation = Situation(ToolMode.chat_safe, settings=ToolPolicy(denied_tools=frozenset({name})))
-    assert compile_authority(registry, situation).exposed == ()
+    authority_inputs = AuthorityInputs(
+        ToolMode.chat_safe, settings=ToolPolicy(denied_tools=frozenset({name}))
+    )
+    assert compile_authority(registry, authority_inputs).exposed == ()
 
 
 # -- a server that was replaced --
@@ -581,7 +588,7 @@ async def test_a_server_that_was_replaced_is_not_started_again_by_a_turn_of_befo
     async with open_mcp_harness(tmp_path, monkeypatch, LandlockBackend()) as mcp:
         await mcp.ready("well")
         authority = await mcp.runtime.authority(ToolMode.coding)
-        await foreign.remove(mcp.runtime, "bad", None, who=WHO)
+        await mcp_servers.remove(mcp.runtime, "bad", None, who=WHO)
         await mcp.add("bad", *QUICK, str(HOSTILE), "well", "another")
         await mcp.inspect("bad")
         await mcp.allow("bad", "echo")
@@ -601,7 +608,7 @@ async def taken_off_the_list(other: StoreHarness) -> None:
 
 
 async def removed(other: StoreHarness) -> None:
-    await ServerBook(other.database, other.log).remove("bad", who="ada")
+    await McpRepository(other.database, other.log).remove("bad", who="ada")
 
 
 @pytest.mark.parametrize("close", [switched_off, taken_off_the_list, removed])
@@ -650,6 +657,6 @@ async def test_from_afar_nothing_is_taken_back_in_a_folder_that_was_closed_meanw
         assert "no longer open" in undone["left"][0]["reason"]
         assert (tmp_path / "root" / "made.txt").read_text() == "hello"
         # At the command line the person is the operator.
-        report = await harness.runtime.undo.take_back(task_id, who="local:ada")
+        report = await harness.runtime.undo.revert(task_id, who="local:ada")
         assert [outcome.reason for outcome in report.outcomes] == [None]
     assert not (tmp_path / "root" / "made.txt").exists()

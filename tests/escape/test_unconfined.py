@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.sandbox.unconfined import UnconfinedBackend
+from interlock.sandbox.unconfined_backend import UnconfinedBackend
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -33,7 +33,7 @@ from tests.escape.test_launcher_trees import (  # noqa: F401
     test_a_tree_is_dead_within_a_second_of_being_stopped,
     test_what_a_program_leaves_running_ends_with_it,
 )
-from tests.harness.sandbox import SECRET, eventually, line_of
+from tests.harness.sandbox import SECRET, eventually, first_line
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_a_child_is_forgotten_whoever_stops_waiting_for_its_end(sandbox):
 
     async def call() -> None:
         async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
-            await line_of(child.stdout)
+            await first_line(child.stdout)
             started.set()
             await child.wait()
 

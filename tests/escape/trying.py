@@ -4,7 +4,7 @@ import os
 import socket
 from pathlib import Path
 
-from interlock.sandbox.jobs import EndReason
+from interlock.sandbox.jobs import ExitReason
 from tests.escape.attempts import program
 from tests.harness.sandbox import SECRET
 
@@ -37,7 +37,7 @@ async def attempt(sandbox, body: str, *, kind: str, listener: Listener | None = 
         kind=kind,
         **options,
     )
-    assert done.ended.reason is EndReason.exited, (done.ended, done.err)
+    assert done.ended.reason is ExitReason.exited, (done.ended, done.err)
     assert "Traceback" not in done.err, done.err
     assert SECRET not in done.both
     return done.out.strip()

@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from interlock.channels.telegram.lease import BotLease
-from interlock.infra.errors import SessionFenced
-from interlock.session.lease import SessionLeases
-from interlock.store import driver
-from interlock.worker.queue import Prospect
-from interlock.worker.rows import TaskStatus
+from interlock.channels.telegram.bot_lease import BotLease
+from interlock.core.errors import SessionFenced
+from interlock.db import driver
+from interlock.runtime.task_rows import TaskStatus
+from interlock.runtime.work_queue import SessionWorkState
+from interlock.sessions.leases import SessionLeases
 from tests.harness.tasks import ScriptedHandler, TaskHarness
 
 DAY_MS = 86_400_000
@@ -29,7 +29,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_a_dead_workers_session_for
     assert await harness.backlog.find_work(10) == []
     jump(store, -DAY_MS)
     assert await harness.backlog.find_work(10) == [session]
-    assert await harness.backlog.look_at(session) is Prospect.free
+    assert await harness.backlog.look_at(session) is SessionWorkState.free
     async with harness.working(ScriptedHandler()):
         (ended,) = await harness.ended(task.id)
     assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.infra.logging import Log, show_log
-from interlock.store.database import StoreConfig, open_database
+from interlock.core.logging import StructuredLogger, log_to_stderr
+from interlock.db.database import StoreConfig, open_database
 from tests.faults.disks import mounting, small_disk
+from tests.harness.cli_processes import ProcessHarness
 from tests.harness.model_answers import called, said
 from tests.harness.model_server import ModelServer
-from tests.harness.processes import ProcessHarness
 
 FULL = Path("/dev/full")
 
@@ -121,8 +121,8 @@ def test_a_log_on_a_full_disk_loses_its_lines_and_nothing_else(monkeypatch):
     # What is left in its buffer cannot be written when it is closed either.
     with suppress(OSError), FULL.open("w") as full:
         monkeypatch.setattr(sys, "stderr", full)
-        show_log("info")
-        log = Log("interlock.faults")
+        log_to_stderr("info")
+        log = StructuredLogger("interlock.faults")
         for number in range(200):
             log.warning("lost", number=number, text="x" * 100)
         told.append("all of it")

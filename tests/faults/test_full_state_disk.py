@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from interlock.events.catalog import SessionRenamed
-from interlock.events.verify import verify
-from interlock.infra.errors import (
+from interlock.core.errors import (
     InterlockError,
-    PersonError,
-    StoreAway,
     StoreError,
     StoreFull,
+    StoreUnavailable,
     StoreUnwritable,
-    may_pass,
+    UserError,
+    is_transient,
 )
-from interlock.store.archive import back_up
-from interlock.store.database import StoreConfig, open_database
-from interlock.store.upgrade import upgrade
+from interlock.db.backup import create_backup
+from interlock.db.database import StoreConfig, open_database
+from interlock.db.upgrade import upgrade
+from interlock.log.kinds import SessionRenamed
+from interlock.log.verify.event_log import verify
 from tests.faults.disks import Disk, mounting, small_disk
 from tests.harness.store import open_store
 from tests.harness.tool_calls import ToolHarness
@@ -54,7 +54,7 @@ def _renamed(number: int) -> SessionRenamed:
 @mounting
 async def test_what_was_acknowledged_before_the_disk_was_full_is_there_afterwards(disk, monkeypatch):
     """Full in the middle of a write, and not when the space was looked at."""
-    monkeypatch.setattr("interlock.store.reserve.ROOM_BYTES", 0)
+    monkeypatch.setattr("interlock.db.disk_reserve.ROOM_BYTES", 0)
     store = open_store(config_at(disk))
     session = await store.sessions.create(opened_by="test")
     disk.fill(leaving=200_000)
@@ -196,11 +196,11 @@ async def test_a_disk_that_fails_to_write_is_told_as_such_and_tried_again(sqlite
     store = open_store(sqlite_config)
     session = await store.sessions.create(opened_by="test")
     with limited(resource.RLIMIT_FSIZE, 300_000):
-        with pytest.raises(StoreAway) as raised:
+        with pytest.raises(StoreUnavailable) as raised:
             for number in range(500):
                 await store.log.append(session.id, _renamed(number))
         assert "the disk reported a read or write error" in one_sentence(raised.value, sqlite_config.path)
-        assert may_pass(raised.value)
+        assert is_transient(raised.value)
         seq = (await store.sessions.get(session.id)).last_seq
     assert (await store.log.append(session.id, _renamed(1000)))[0].seq == seq + 1
     with store.database.reading() as connection:
@@ -232,10 +232,10 @@ async def test_a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_
         # What is open stays usable; what must be opened first is not.
         assert (await store.log.append(session.id, _renamed(1)))[0].seq == 2
         for refused in (lambda: open_database(sqlite_config), sqlite_config.connect):
-            with pytest.raises(StoreAway) as raised:
+            with pytest.raises(StoreUnavailable) as raised:
                 refused()
             assert "too many open files" in one_sentence(raised.value, sqlite_config.path)
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             await other.log.append(session.id, _renamed(2))
     assert (await other.log.append(session.id, _renamed(3)))[0].seq == 3
     store.close()
@@ -253,12 +253,12 @@ async def test_a_backup_to_a_full_disk_is_one_sentence_and_leaves_nothing_behind
         await store.log.append(session.id, SessionRenamed(who="test", title=os.urandom(5000).hex()))
     disk.fill(leaving=40_000)
     target = disk.path / "backup.zip"
-    with pytest.raises(PersonError) as raised:
-        back_up(store.database, target)
+    with pytest.raises(UserError) as raised:
+        create_backup(store.database, target)
     assert "cannot be written: No space left on device" in one_sentence(raised.value, target)
     assert [path.name for path in disk.path.iterdir()] == ["filler"]
     disk.free()
-    back_up(store.database, target)
+    create_backup(store.database, target)
     store.close()
 
 

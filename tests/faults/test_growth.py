@@ -4,8 +4,8 @@ import pytest
 from bench.looks import Chosen, looks
 from bench.many_events import LONG_SESSION, Maker
 
-from interlock.events.verify import verify
-from interlock.store.database import Database, StoreConfig, open_database
+from interlock.db.database import Database, StoreConfig, open_database
+from interlock.log.verify.event_log import verify
 
 SMALL, LARGE = 10_000, 50_000
 

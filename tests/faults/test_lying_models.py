@@ -10,15 +10,15 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
-from interlock.models import assembling
-from interlock.models.assembling import MAX_REPLY_BYTES, Assembly
-from interlock.models.provider import FinishReason, ModelError, ModelFault, Reply
+from interlock.models import stream_accumulator
+from interlock.models.provider import FinishReason, ModelError, ModelFault, ModelReply
 from interlock.models.sse import MAX_EVENT_BYTES
+from interlock.models.stream_accumulator import MAX_REPLY_BYTES, StreamAccumulator
 from tests.harness.model_answers import (
     DONE,
-    Answer,
-    Cut,
-    Wait,
+    Delay,
+    DropConnection,
+    ModelAnswer,
     call_chunks,
     call_delta,
     called,
@@ -67,7 +67,7 @@ def at_most(megabytes: int) -> Iterator[None]:
 )
 async def test_a_stream_without_end_is_given_up_and_hung_up_on(delta):
     piece = event(chunk(delta))
-    endless = Answer((piece,) * (2 * MAX_REPLY_BYTES // len(piece)), ends=False)
+    endless = ModelAnswer((piece,) * (2 * MAX_REPLY_BYTES // len(piece)), ends=False)
     async with ModelServer([endless]) as server:
         provider = chat(server)
         with at_most(4 * MAX_REPLY_BYTES // MEGABYTE):
@@ -81,7 +81,7 @@ async def test_a_stream_without_end_is_given_up_and_hung_up_on(delta):
 
 
 async def test_a_line_without_end_is_given_up_and_hung_up_on():
-    endless = Answer((b"data: ", *(b"x" * 65_536,) * (4 * MAX_EVENT_BYTES // 65_536)), ends=False)
+    endless = ModelAnswer((b"data: ", *(b"x" * 65_536,) * (4 * MAX_EVENT_BYTES // 65_536)), ends=False)
     async with ModelServer([endless]) as server:
         provider = chat(server)
         with at_most(6 * MAX_EVENT_BYTES // MEGABYTE):
@@ -100,7 +100,7 @@ async def test_a_packed_bomb_is_unpacked_no_further_than_a_bound(beginning):
     packed = head + zeros * 128
     pieces = tuple(packed[at : at + 65_536] for at in range(0, len(packed), 65_536))
     with at_most(160):
-        error = await failure_of(Answer(pieces, headers={"Content-Encoding": "gzip"}))
+        error = await failure_of(ModelAnswer(pieces, headers={"Content-Encoding": "gzip"}))
     assert error.fault is ModelFault.protocol
 
 
@@ -110,7 +110,7 @@ def test_endless_pieces_of_one_call_cost_as_much_as_they_are_long():
     def seconds(pieces: int) -> float:
         piece = orjson.dumps(chunk({"tool_calls": [call_delta(None, name="bash", arguments="{x}" * 40)]}))
         began = time.process_time()
-        assembly = Assembly()
+        assembly = StreamAccumulator()
         for _ in range(pieces):
             assembly.add(piece)
         return time.process_time() - began
@@ -119,7 +119,7 @@ def test_endless_pieces_of_one_call_cost_as_much_as_they_are_long():
 
 
 def test_a_name_without_end_is_given_up():
-    assembly = Assembly()
+    assembly = StreamAccumulator()
     with pytest.raises(ModelError, match="a name that is too long"):
         for number in range(1_000):
             assembly.add(orjson.dumps(chunk({"tool_calls": [call_delta(0, name="ab"[number % 2] * 9)]})))
@@ -130,13 +130,13 @@ def test_a_name_without_end_is_given_up():
 
 async def test_a_byte_now_and_then_is_an_answer_in_the_end():
     data = b"".join(said("Hello").steps)
-    slow = Answer(tuple(step for byte in data for step in (bytes([byte]), Wait(0.001))))
+    slow = ModelAnswer(tuple(step for byte in data for step in (bytes([byte]), Delay(0.001))))
     assert (await reply_to(slow, idle_seconds=5)).text == "Hello"
 
 
 async def test_a_byte_now_and_then_without_end_is_ended_by_whoever_waits():
     """The task's time is the bound: it cancels, and the server sees it."""
-    async with ModelServer([Answer((event(chunk({"content": "on"})),) * 3, ends=False)]) as server:
+    async with ModelServer([ModelAnswer((event(chunk({"content": "on"})),) * 3, ends=False)]) as server:
         provider = chat(server, idle_seconds=60)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
@@ -153,7 +153,7 @@ async def test_a_connection_that_breaks_anywhere_gives_the_answer_or_an_error():
     right = [("read_file", '{"path":"a.txt"}'), ("read_file", '{"path":"b.txt"}')]
     faults: list[ModelFault] = []
     for harness in range(len(whole.steps) + 1):
-        async with ModelServer([Answer((*whole.steps[:harness], Cut()))]) as server:
+        async with ModelServer([ModelAnswer((*whole.steps[:harness], DropConnection()))]) as server:
             provider = chat(server)
             try:
                 reply = await _reply(provider)
@@ -167,14 +167,14 @@ async def test_a_connection_that_breaks_anywhere_gives_the_answer_or_an_error():
     assert set(faults) <= {ModelFault.network, ModelFault.protocol}
 
 
-async def _reply(provider) -> Reply:
+async def _reply(provider) -> ModelReply:
     return (await asked(provider))[1]
 
 
 # -- what contradicts itself --
 
 
-def calls_of(reply: Reply) -> list[tuple[str, str]]:
+def calls_of(reply: ModelReply) -> list[tuple[str, str]]:
     return [(call.name, call.arguments) for call in reply.tool_calls]
 
 
@@ -188,7 +188,7 @@ async def test_two_answers_in_turns_are_not_mixed():
 
 async def test_what_follows_the_end_is_no_part_of_the_answer():
     first, second = said("The first."), said("The second.")
-    reply = await reply_to(Answer((*first.steps, *second.steps)))
+    reply = await reply_to(ModelAnswer((*first.steps, *second.steps)))
     assert reply.text == "The first."
 
 
@@ -252,14 +252,14 @@ async def test_calls_that_are_announced_and_do_not_come_are_an_answer_of_words_o
 )
 async def test_usage_that_cannot_be_is_no_usage(usage):
     told = usage if isinstance(usage, bytes) else orjson.dumps(usage)
-    answer = Answer((*said("Hello").steps[:-2], event(b'{"choices": [], "usage": %b}' % told), DONE))
+    answer = ModelAnswer((*said("Hello").steps[:-2], event(b'{"choices": [], "usage": %b}' % told), DONE))
     reply = await reply_to(answer)
     assert (reply.text, reply.usage) == ("Hello", None)
 
 
 async def test_usage_that_is_great_and_possible_is_believed():
-    most = assembling._MAX_TOKENS
-    answer = Answer((*said("Hello").steps[:-2], event(usage_chunk(most, most)), DONE))
+    most = stream_accumulator._MAX_TOKENS
+    answer = ModelAnswer((*said("Hello").steps[:-2], event(usage_chunk(most, most)), DONE))
     usage = (await reply_to(answer)).usage
     assert usage is not None
     assert usage.input_tokens == most

@@ -13,12 +13,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from interlock.events.catalog import SessionRenamed
-from interlock.infra.errors import StoreAway, StoreError, StoreFull, may_pass
-from interlock.store.database import StoreConfig
-from interlock.worker.handler import Done
+from interlock.core.errors import StoreError, StoreFull, StoreUnavailable, is_transient
+from interlock.db.database import StoreConfig
+from interlock.log.kinds import SessionRenamed
+from interlock.runtime.task_handler import DoneOutcome
 from tests.faults.disks import Disk, mounting, small_disk
-from tests.harness.services import PostgresServer
+from tests.harness.external_services import PostgresServer
 from tests.harness.store import open_store
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
@@ -83,7 +83,7 @@ async def test_what_was_acknowledged_before_the_servers_disk_was_full_is_there_a
     acknowledged, refusal = await _until_full(store, session.id)
     assert acknowledged, "the disk was full from the start"
     assert isinstance(refusal, StoreFull)
-    assert may_pass(refusal)
+    assert is_transient(refusal)
     assert "no space left" in str(refusal)
     assert "\n" not in str(refusal)
     assert (await store.sessions.get(session.id)).id == session.id, "reading goes on"
@@ -114,7 +114,7 @@ async def test_a_task_waits_for_space_on_the_servers_disk_and_goes_on_by_itself(
             if len(met) == 1:
                 asyncio.get_running_loop().call_later(0.5, disk.free)
             raise
-        return Done()
+        return DoneOutcome()
 
     async with harness.working(ScriptedHandler(handling)):
         task = await harness.put(session)
@@ -162,7 +162,7 @@ async def test_a_task_waits_for_a_server_that_ended_for_want_of_space_and_goes_o
                 renamed = SessionRenamed(who="test", title=secrets.token_hex(25_000))
                 acknowledged.extend(await store.log.append(session, renamed, token=lease.token))
                 if met:
-                    return Done()
+                    return DoneOutcome()
         except StoreError as error:
             met.append(error)
             raise
@@ -174,7 +174,9 @@ async def test_a_task_waits_for_a_server_that_ended_for_want_of_space_and_goes_o
         disk.free()
         server.restart()
         (ended,) = await harness.ended(task.id)
-    assert all(isinstance(error, StoreAway | StoreFull) and may_pass(error) for error in met), met
+    assert all(isinstance(error, StoreUnavailable | StoreFull) and is_transient(error) for error in met), (
+        met
+    )
     assert ended.status.value == "done"
     stored = dict(store.query("SELECT id, seq FROM events WHERE stream = ?", session))
     assert all(stored[each.id] == each.seq for each in acknowledged)

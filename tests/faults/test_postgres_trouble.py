@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 import psycopg
 import pytest
 
-from interlock.events.catalog import SessionRenamed
-from interlock.infra.errors import StoreAway, StoreError, StoreUnwritable, may_pass
-from interlock.store.database import StoreConfig
-from interlock.worker.handler import Done
+from interlock.core.errors import StoreError, StoreUnavailable, StoreUnwritable, is_transient
+from interlock.db.database import StoreConfig
+from interlock.log.kinds import SessionRenamed
+from interlock.runtime.task_handler import DoneOutcome
 from tests.harness.store import open_store
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
@@ -49,11 +49,11 @@ def named(title: str) -> SessionRenamed:
 class SilentBell:
     """A wire that drops everything: what is rung for nobody hears."""
 
-    def ring(self, session_id: str) -> None: ...
+    def notify(self, session_id: str) -> None: ...
 
-    def stir(self, session_id: str) -> None: ...
+    def notify_cancel(self, session_id: str) -> None: ...
 
-    async def rings(self):
+    async def notifications(self):
         await asyncio.Event().wait()
         yield
 
@@ -67,10 +67,10 @@ async def test_without_any_ring_work_is_found_and_cancelled_by_looking(store):
         if task.session_id == sessions[0]:
             began.set()
             await cancelled.wait()
-        return Done()
+        return DoneOutcome()
 
-    harness.bell.ring = lambda _session: None
-    async with harness.working(ScriptedHandler(handling), bell=SilentBell()):
+    harness.notifier.notify = lambda _session: None
+    async with harness.working(ScriptedHandler(handling), notifier=SilentBell()):
         tasks = [await harness.put(session) for session in sessions]
         ended = await harness.ended(*(task.id for task in tasks[1:]))
         assert {task.status.value for task in ended} == {"done"}
@@ -93,11 +93,11 @@ async def test_a_server_that_hangs_costs_a_holder_its_session_in_time_and_nothin
 
     async def handling(task, lease, _cancelled):
         if task.attempts > 1:
-            return Done()
+            return DoneOutcome()
         begun.set()
         await lease.lost.wait()
         lost.set()
-        return Done()
+        return DoneOutcome()
 
     async with harness.working(ScriptedHandler(handling)):
         task = await harness.put(session)
@@ -132,9 +132,9 @@ async def test_a_server_without_a_connection_to_give_is_waited_for(postgres):
         try:
             admin.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO limited")
             address = postgres.url.replace("postgresql://postgres:", "postgresql://limited:")
-            with pytest.raises(StoreAway) as raised:
+            with pytest.raises(StoreUnavailable) as raised:
                 StoreConfig(address, busy_timeout_seconds=2).connect()
-            assert may_pass(raised.value)
+            assert is_transient(raised.value)
             assert "too many connections" in str(raised.value)
             assert "\n" not in str(raised.value)
         finally:
@@ -159,7 +159,7 @@ async def test_a_server_that_became_read_only_is_waited_for_and_gone_on_with(pos
             admin.execute("SELECT pg_terminate_backend(%s)", (pid,))
     with pytest.raises(StoreUnwritable) as raised:
         await store.log.append(session, named("x"))
-    assert may_pass(raised.value)
+    assert is_transient(raised.value)
     assert "does not allow Interlock to write" in str(raised.value)
     assert (await harness.sessions.get(session)).id == session, "reading goes on"
     with psycopg.connect(postgres.url, autocommit=True) as admin:

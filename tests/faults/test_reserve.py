@@ -10,19 +10,19 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from interlock.events.catalog import SessionRenamed, ToolCallStarted
-from interlock.events.feed import whole_stream
-from interlock.events.retention import Retention
-from interlock.events.verify import verify
-from interlock.gateway.auth import Credentials
-from interlock.infra.errors import StoreFull
+from interlock.core.errors import StoreFull
+from interlock.db.database import StoreConfig, open_database
+from interlock.db.disk_reserve import RESERVE_BYTES
+from interlock.gateway.auth import CredentialService
+from interlock.log.kinds import SessionRenamed, ToolCallStarted
+from interlock.log.read import iter_stream
+from interlock.log.retention import Retention
+from interlock.log.verify.event_log import verify
 from interlock.memory.index import MemoryIndex
-from interlock.memory.notes import NoteFolder
-from interlock.store.database import StoreConfig, open_database
-from interlock.store.reserve import RESERVE_BYTES
+from interlock.memory.notes import NoteDirectory
 from tests.faults.disks import Disk, mounting, small_disk
+from tests.harness.cli_processes import ProcessHarness
 from tests.harness.gateway import RequestRefused, open_gateway_harness
-from tests.harness.processes import ProcessHarness
 from tests.harness.store import StoreHarness, open_store
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 from tests.harness.telegram import ADA, open_telegram_harness, script
@@ -49,7 +49,7 @@ def store(disk: Disk, sqlite_template: Path) -> Iterator[StoreHarness]:
 @pytest.fixture
 def no_blocks_ahead(monkeypatch) -> None:
     """As where the disk had no space for them: what is committed needs new ones."""
-    monkeypatch.setattr("interlock.store.reserve.WAL_BYTES", 0)
+    monkeypatch.setattr("interlock.db.disk_reserve.WAL_BYTES", 0)
 
 
 def config_at(disk: Disk, template: Path) -> StoreConfig:
@@ -114,7 +114,7 @@ def assert_sound(store: StoreHarness) -> None:
 async def test_on_a_full_disk_people_cancel_delete_revoke_and_erase(disk, store):
     harness, credentials = (
         TaskHarness(store),
-        Credentials(store.database, store.log, TaskHarness(store).redactor),
+        CredentialService(store.database, store.log, TaskHarness(store).redactor),
     )
     session, other, old = await harness.session(), await harness.session(), await harness.session()
     tasks = [await harness.put(session) for _ in range(MANY)]
@@ -146,7 +146,7 @@ async def test_a_program_that_keeps_writing_does_not_get_the_space(disk, store):
     """What is committed is written to blocks that the write-ahead file has already."""
     harness, credentials = (
         TaskHarness(store),
-        Credentials(store.database, store.log, TaskHarness(store).redactor),
+        CredentialService(store.database, store.log, TaskHarness(store).redactor),
     )
     session, other = await harness.session(), await harness.session()
     tasks = [await harness.put(session) for _ in range(MANY)]
@@ -218,7 +218,7 @@ async def test_a_task_whose_worker_is_gone_is_cancelled_on_a_full_disk(disk, sto
     async with harness.working(ScriptedHandler()):
         (ended,) = await harness.ended(task.id)
         assert ended.status.value == "cancelled"
-        told = await store.database.read(lambda db: list(whole_stream(db, session)))
+        told = await store.database.read(lambda db: list(iter_stream(db, session)))
         settled = [event for event in told if event.header.kind == "tool_call.interrupted"]
         assert [event.header.parent for event in settled] == [intent]
         disk.free()
@@ -255,7 +255,7 @@ async def test_while_the_reserve_is_released_ordinary_writes_do_not_use_it_up(di
     notes = disk.path.parent / "notes"
     notes.mkdir()
     (notes / "a.md").write_text("Something to find.\n")
-    index = MemoryIndex(store.database, NoteFolder(notes), lambda text: text)
+    index = MemoryIndex(store.database, NoteDirectory(notes), lambda text: text)
     await fill(disk, store, session)
     await cancel_all(disk, (harness.tasks.cancel(task.id, who="ada") for task in tasks))
     for _ in range(200):
@@ -358,7 +358,7 @@ async def test_over_a_socket_a_full_disk_is_store_full_and_people_cancel_and_del
             async with http.post(f"{harness.url}/login", json={"code": code}, headers=origin) as login:
                 assert (login.status, "free space" in await login.text()) == (507, True)
         await cancel_all(disk, (client.ask("chat.cancel", session_id=session) for _ in tasks))
-        statuses = {(await harness.office.tasks.get(task)).status.value for task in tasks}
+        statuses = {(await harness.agent_runtime.tasks.get(task)).status.value for task in tasks}
         assert statuses == {"cancelled"}
         await client.ask("session.delete", session_id=session)
         with pytest.raises(RequestRefused, match="STORE_FULL"):
@@ -419,7 +419,7 @@ async def test_a_chat_is_told_that_its_message_waits_and_it_is_taken_in_afterwar
             await harness.chat("/help", "/cancel")
             while is_whole(disk):
                 # The bot may be writing just now, and allocate it again.
-                harness.office.runtime.database.reserve.release()
+                harness.agent_runtime.runtime.database.reserve.release()
                 disk.fill(leaving=RESERVE_BYTES // 2)
             await telegram.say(ADA, "hi")
             await telegram.until_shown(ADA, "disk of Interlock's store is full")

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints, is_typeddict
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from interlock.following.pieces import DATA_OF
+from interlock.feed.render import FEED_ITEM_DATA_TYPES
 from interlock.gateway.methods import ALL
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
@@ -20,7 +20,7 @@ CODES = frozenset(
 )
 # They are told of in the words below the table.
 ELSEWHERE = {"mcp.inspect", "mcp.allow", "mcp.remove", "workflows.get", "runs.get"}
-FIELDS = {kind.value: data for kind, data in DATA_OF.items()}
+FIELDS = {kind.value: data for kind, data in FEED_ITEM_DATA_TYPES.items()}
 
 
 def _adapter(hint: Any) -> TypeAdapter[Any]:

@@ -18,24 +18,24 @@ LAYERS = ("models", "workflow", "sandbox", "worker", "agent")
 
 
 def _targets():
-    from interlock.agent.front_matter import parse
-    from interlock.agent.plain_files import Unfit
+    from interlock.agent.front_matter import parse_front_matter
+    from interlock.agent.regular_files import InvalidFile
+    from interlock.commands.judge import CommandJudge
     from interlock.config.settings import PROTECTED_NAMES
-    from interlock.models.assembling import Assembly
-    from interlock.models.json_reply import AnswerInSight, InvalidReply, read_reply
+    from interlock.models.json_reply import InvalidReply, StreamingAnswerParser, parse_json_reply
     from interlock.models.openai_chat import _take
     from interlock.models.provider import ModelError
-    from interlock.models.sse import EventReader, TooLong
-    from interlock.sandbox.commands import CommandJudge
-    from interlock.worker.wire import decoded, encoded
-    from interlock.workflow.reading import Reading
+    from interlock.models.sse import SseEventTooLong, SseReader
+    from interlock.models.stream_accumulator import StreamAccumulator
+    from interlock.runtime.bus import decode_message, encode_message
+    from interlock.workflow.parser import WorkflowParser
 
     judge = CommandJudge((), PROTECTED_NAMES, "/home/ann")
 
     def answers(data: bytes) -> None:
-        reader, assembly = EventReader(4096), Assembly()
+        reader, assembly = SseReader(4096), StreamAccumulator()
         size = 1 + data[0] if data else 1
-        with suppress(ModelError, TooLong):
+        with suppress(ModelError, SseEventTooLong):
             for at in range(1, len(data), size):
                 taken = _take(reader.feed(data[at : at + size]), assembly)
                 if taken.fault is not None:
@@ -43,24 +43,24 @@ def _targets():
             assembly.reply(is_done=True)
 
     def replies(data: bytes) -> None:
-        text, sight = data.decode("utf-8", "replace"), AnswerInSight()
+        text, sight = data.decode("utf-8", "replace"), StreamingAnswerParser()
         for character in text:
             sight.feed(character)
         sight.finish()
         with suppress(InvalidReply):
-            read_reply(text)
+            parse_json_reply(text)
 
     def workflows(data: bytes) -> None:
         text = data.decode("utf-8", "replace").replace("\x00", "")
-        reading = Reading("w", ["read_file"])
+        reading = WorkflowParser("w", ["read_file"])
         reading.workflow(text, {"plan.md": text})
         assert all(problem.line >= 1 for problem in reading.problems)
-        with suppress(Unfit):
-            parse(text)
+        with suppress(InvalidFile):
+            parse_front_matter(text)
 
     def signals(data: bytes) -> None:
-        signal = decoded(data)
-        assert signal is None or decoded(encoded(signal)) == signal
+        signal = decode_message(data)
+        assert signal is None or decode_message(encode_message(signal)) == signal
 
     def commands(data: bytes) -> None:
         text = data.decode("utf-8", "replace")

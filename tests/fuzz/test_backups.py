@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.events.verify import verify
-from interlock.infra.errors import InterlockError, PersonError
-from interlock.session.models import Role
-from interlock.store.archive import MANIFEST, back_up, restore
-from interlock.store.database import StoreConfig
+from interlock.core.errors import InterlockError, UserError
+from interlock.db.backup import MANIFEST, create_backup, restore
+from interlock.db.database import StoreConfig
+from interlock.log.verify.event_log import verify
+from interlock.sessions.models import Role
 from tests.fuzz.odd import ANYTHING, spoiled, torn, written
 from tests.harness.store import StoreHarness
 
@@ -33,13 +33,13 @@ async def sound(sqlite_store: StoreHarness, tmp_path: Path) -> bytes:
     session = await store.sessions.create(opened_by="test", session_id="talk", title="日本")
     await store.sessions.append_message(session.id, Role.user, "hello")
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
-    back_up(store.database, tmp_path / "sound.zip")
+    create_backup(store.database, tmp_path / "sound.zip")
     return (tmp_path / "sound.zip").read_bytes()
 
 
 def must_verify(connection) -> None:
     if not verify(connection).ok:
-        raise PersonError("the log in the backup does not verify")
+        raise UserError("the log in the backup does not verify")
 
 
 def _restore(folder: Path, data: bytes) -> None:
@@ -113,7 +113,7 @@ async def test_a_damaged_length_does_not_pour_the_file_into_the_message(sound, t
     assert sound.startswith(b"PK\x03\x04")
     # Of the first member's name, as told where it lies.
     longer = sound[:26] + (600).to_bytes(2, "little") + sound[28:]
-    with pytest.raises(PersonError, match="its parts do not match"):
+    with pytest.raises(UserError, match="its parts do not match"):
         _restore(tmp_path, longer)
     assert not restored(tmp_path, longer)
 
@@ -227,7 +227,7 @@ async def test_other_members_are_no_business_of_a_restore(sound, tmp_path):
 async def test_a_bomb_is_refused_before_it_fills_memory_or_the_disk(sound, tmp_path, monkeypatch):
     files = members(sound)
     line = files["events.jsonl"].splitlines(keepends=True)[0]
-    monkeypatch.setattr("interlock.store.archive.MAX_LINE_BYTES", 2_000_000)
+    monkeypatch.setattr("interlock.db.backup.MAX_LINE_BYTES", 2_000_000)
     blank = b"[" + b" " * 20_000_000 + b"]\n"
     for name, data in ((MANIFEST, blank), ("events.jsonl", blank), ("events.jsonl", line * 50_000)):
         packed = zipped(files | {name: data})
@@ -243,5 +243,5 @@ async def test_a_bomb_is_refused_before_it_fills_memory_or_the_disk(sound, tmp_p
 async def test_more_rows_than_are_told_of_are_not_even_read(sound, tmp_path):
     files = members(sound)
     lines = files["events.jsonl"].splitlines(keepends=True)
-    with pytest.raises(PersonError, match="events has more rows than its manifest says"):
+    with pytest.raises(UserError, match="events has more rows than its manifest says"):
         _restore(tmp_path, zipped(files | {"events.jsonl": b"".join(lines) + lines[0] * 1000}))

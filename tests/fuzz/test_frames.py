@@ -217,10 +217,10 @@ class Talking(RuleBasedStateMachine):
 
 def _is_request(text: bytes) -> bool:
     """Whether the server will find an id in it that it can answer to."""
-    from interlock.gateway.protocol import RequestError, read_request
+    from interlock.gateway.protocol import RequestError, parse_request
 
     try:
-        read_request(text)
+        parse_request(text)
     except RequestError as error:
         return error.request_id is not None
     return True

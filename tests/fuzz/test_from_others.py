@@ -10,13 +10,22 @@ from hypothesis import strategies as st
 from telegram import Update
 from telegram.error import TelegramError
 
-from interlock.channels.telegram.bot import _Sifting, _wait_in
-from interlock.channels.telegram.updates import Arrived, BotName, Incoming, read_update
-from interlock.worker.live import Live
-from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted, decoded, encoded
+from interlock.channels.telegram.bot_api import _GetUpdatesRequest, _wait_in
+from interlock.channels.telegram.updates import BotIdentity, IncomingMessage, ParsedUpdate, read_update
+from interlock.runtime.bus import (
+    CancelRequested,
+    LogAppended,
+    ResyncRequested,
+    TextAppended,
+    TextEnded,
+    WorkAvailable,
+    decode_message,
+    encode_message,
+)
+from interlock.runtime.live_stream import LiveStream
 from tests.fuzz.odd import ANYTHING, WORDS, Raw, spoiled, torn, written
 
-BOT = BotName(42, "interlock_bot")
+BOT = BotIdentity(42, "interlock_bot")
 USER = {"id": 7, "is_bot": False, "first_name": "Ann"}
 CHAT = {"id": -100, "type": "group", "title": "us"}
 MESSAGE = {
@@ -47,10 +56,10 @@ LAST = {
 }
 
 
-def arrived(payload: bytes) -> list[Arrived] | None:
+def arrived(payload: bytes) -> list[ParsedUpdate] | None:
     """As the poller takes it; None where the answer as a whole is none, and Telegram is asked again."""
     try:
-        answer = _Sifting.parse_json_payload(payload)
+        answer = _GetUpdatesRequest.parse_json_payload(payload)
     except TelegramError:
         return None
     found = []
@@ -60,12 +69,12 @@ def arrived(payload: bytes) -> list[Arrived] | None:
         try:
             found.append(read_update(update, BOT))
         except Exception:  # noqa: BLE001 - the poller passes over one that cannot be read, and tells so
-            found.append(Arrived(update.update_id))
+            found.append(ParsedUpdate(update.update_id))
     return found
 
 
-def _storable(incoming: Incoming) -> None:
-    assert Incoming.from_json(incoming.as_json()) == incoming
+def _storable(incoming: IncomingMessage) -> None:
+    assert IncomingMessage.from_json(incoming.as_json()) == incoming
     for number in (
         incoming.update_id,
         incoming.chat_id,
@@ -137,12 +146,12 @@ def test_a_flood_wait_has_an_end(payload):
 # -- other processes --
 
 SIGNALS = (
-    Ring("s"),
-    Stir("s"),
-    Piece("s", "t_1", 1, 0, "Hi"),
-    Silence("s", "t_1"),
-    Wanted("s"),
-    Grown("s"),
+    WorkAvailable("s"),
+    CancelRequested("s"),
+    TextAppended("s", "t_1", 1, 0, "Hi"),
+    TextEnded("s", "t_1"),
+    ResyncRequested("s"),
+    LogAppended("s"),
 )
 
 
@@ -153,13 +162,15 @@ class Hearing:
     def tell(self, task: Any, event: Any) -> bool:
         raise AssertionError("nothing is said here")
 
-    def hear_of_more(self) -> None:
+    def on_remote_change(self) -> None:
         self.times += 1
 
 
 LINES = st.one_of(
-    st.sampled_from([orjson.loads(encoded(signal)) for signal in SIGNALS]).flatmap(spoiled).map(written),
-    st.sampled_from([encoded(signal) for signal in SIGNALS]).flatmap(torn),
+    st.sampled_from([orjson.loads(encode_message(signal)) for signal in SIGNALS])
+    .flatmap(spoiled)
+    .map(written),
+    st.sampled_from([encode_message(signal) for signal in SIGNALS]).flatmap(torn),
     st.sampled_from(WORDS).map(lambda word: written([word])),
     st.binary(max_size=30),
 )
@@ -167,13 +178,13 @@ LINES = st.one_of(
 
 @given(lines=st.lists(LINES, max_size=6))
 def test_any_line_of_another_process_is_a_signal_or_nothing(lines):
-    live, hearing = Live(), Hearing()
-    live.attach("s", hearing)  # type: ignore[arg-type]
-    for line in [*lines, encoded(Piece("s", "t_2", 1, 0, "whole"))]:
-        signal = decoded(line)
+    live, hearing = LiveStream(), Hearing()
+    live.subscribe("s", hearing)  # type: ignore[arg-type]
+    for line in [*lines, encode_message(TextAppended("s", "t_2", 1, 0, "whole"))]:
+        signal = decode_message(line)
         if signal is not None:
-            assert decoded(encoded(signal)) == signal
-            live.hear_signal(signal)
+            assert decode_message(encode_message(signal)) == signal
+            live.receive(signal)
     text = live.running_text("s")
     assert text is not None
     assert text.text == "whole"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 from interlock.gateway.app import Gateway
-from interlock.gateway.doors import FIXED_HEADERS
+from interlock.gateway.guard import FIXED_HEADERS
 from tests.fuzz.conftest import Target
 from tests.fuzz.odd import ANYTHING, BITS, WORDS, spoiled, torn, written
 

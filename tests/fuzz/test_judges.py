@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from interlock.commands.judge import CommandJudge
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.infra.errors import ToolError
-from interlock.sandbox.commands import CommandJudge
-from interlock.sandbox.paths import Access, Territory
+from interlock.core.errors import ToolError
+from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.cases import command_cases, path_cases
 from tests.fuzz.odd import BITS, WORDS, torn
@@ -67,14 +67,14 @@ def test_a_command_is_judged_twice_the_same_and_soon(text):
 
 
 @pytest.fixture
-def territory(tmp_path) -> Territory:
+def resolver(tmp_path) -> PathResolver:
     inside = tmp_path / "ws"
     (inside / "src" / "deep").mkdir(parents=True)
     (inside / ".git").mkdir()
     (inside / "a.txt").write_text("x")
     (inside / "out").symlink_to("/etc")
     (inside / "loop").symlink_to("loop")
-    return Territory(SandboxProfile((inside,), (inside,), protected_names=PROTECTED_NAMES))
+    return PathResolver(SandboxProfile((inside,), (inside,), protected_names=PROTECTED_NAMES))
 
 
 STEPS = ("..", ".", "", "src", "deep", "out", "loop", ".git", "a.txt", *WORDS[:14])
@@ -92,11 +92,11 @@ PATH_TEXTS = st.one_of(
 
 
 @QUICK
-@given(asked=PATH_TEXTS, access=st.sampled_from(Access))
-def test_a_path_is_judged_twice_the_same_and_stays_inside(territory, asked, access):
+@given(asked=PATH_TEXTS, access=st.sampled_from(PathAccess))
+def test_a_path_is_judged_twice_the_same_and_stays_inside(resolver, asked, access):
     def judged() -> object:
         try:
-            return territory.find(asked, access)
+            return resolver.find(asked, access)
         except ToolError as error:
             return error.error_code, error.message
 
@@ -107,4 +107,4 @@ def test_a_path_is_judged_twice_the_same_and_stays_inside(territory, asked, acce
     if isinstance(first, tuple):
         assert str(first[1]).isprintable()
     else:
-        assert os.path.commonpath([first.path, territory.first_root]) == str(territory.first_root)
+        assert os.path.commonpath([first.path, resolver.first_root]) == str(resolver.first_root)

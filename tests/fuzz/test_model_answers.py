@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.models import faults
-from interlock.models.assembling import Assembly
-from interlock.models.json_protocol import JsonProtocol
-from interlock.models.json_reply import AnswerInSight, InvalidReply, JsonReply, read_reply
+from interlock.models import server_errors
+from interlock.models.json_protocol import JsonProtocolProvider
+from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
 from interlock.models.openai_chat import _read
-from interlock.models.provider import ModelError, Reply, RequestedCall, TextPiece
-from interlock.models.sse import EventReader, TooLong
+from interlock.models.provider import ModelError, ModelReply, ModelTextDelta, RequestedCall
+from interlock.models.sse import SseEventTooLong, SseReader
+from interlock.models.stream_accumulator import StreamAccumulator
 from tests.fuzz.odd import DEEP, cut, spoiled, torn, written
 from tests.harness.model_answers import (
     DONE,
@@ -96,21 +96,21 @@ def outcome(pieces: list[bytes]) -> tuple[str, object]:
     async def ask() -> tuple[str, object]:
         shown, end = [], None
         try:
-            async for item in _read(Pieces(pieces), Assembly()):  # type: ignore[arg-type]
-                if isinstance(item, TextPiece):
+            async for item in _read(Pieces(pieces), StreamAccumulator()):  # type: ignore[arg-type]
+                if isinstance(item, ModelTextDelta):
                     shown.append(item.text)
                 else:
                     end = item
         except ModelError as error:
             end = (error.fault, str(error))
-        except TooLong:
+        except SseEventTooLong:
             end = "too long"
         return "".join(shown), end
 
     text, end = asyncio.run(ask())
     if isinstance(end, tuple):
         assert len(end[1]) < 1000
-    if isinstance(end, Reply):
+    if isinstance(end, ModelReply):
         assert end.text == text
         _sound(end)
         calls = [
@@ -125,7 +125,7 @@ def _without_own_id(call: RequestedCall) -> RequestedCall:
     return replace(call, call_id=re.sub("^call_[0-9a-f]{16}$", "", call.call_id))
 
 
-def _sound(reply: Reply) -> None:
+def _sound(reply: ModelReply) -> None:
     reply.text.encode()
     ids = [call.call_id for call in reply.tool_calls]
     assert len(set(ids)) == len(ids)
@@ -167,7 +167,7 @@ NESTED = b"[" * DEEP + b"]" * DEEP
 )
 def test_what_is_nested_deeply_is_a_fault_of_the_server(document):
     stream = b"data: " + document.replace(b"%b", NESTED) + b"\n\n"
-    assert isinstance(outcome([stream])[1], tuple | Reply)
+    assert isinstance(outcome([stream])[1], tuple | ModelReply)
 
 
 @given(error=spoiled(FAILURE), status=st.sampled_from([400, 401, 404, 418, 429, 500, 503, 302]))
@@ -182,7 +182,9 @@ def test_a_refusal_that_is_nested_is_told_in_one_line(key):
 
 
 def _one_line(body: bytes, status: int) -> None:
-    error = faults.refusal(status, faults.told_of(body), where="model 'm'", secret="s3cret")
+    error = server_errors.error_from_status(
+        status, server_errors.parse_error_body(body), where="model 'm'", secret="s3cret"
+    )
     assert len(str(error)) < 1000
     assert str(error).isprintable()
 
@@ -192,10 +194,10 @@ def _one_line(body: bytes, status: int) -> None:
 
 @pytest.mark.parametrize("piece", [b"data:\n", b"data: \n", b"data:", b"xy", b": x", b"data: x\n"])
 def test_an_event_that_never_ends_is_given_up_soon_and_holds_little(piece):
-    reader, bound = EventReader(max_event_bytes=200_000), 200_000
+    reader, bound = SseReader(max_event_bytes=200_000), 200_000
     tracemalloc.start()
     began = time.process_time()
-    with pytest.raises(TooLong):
+    with pytest.raises(SseEventTooLong):
         for _ in range(2 * bound):
             reader.feed(piece)
     spent, held = time.process_time() - began, tracemalloc.get_traced_memory()[1]
@@ -216,12 +218,12 @@ def test_an_endless_blank_in_a_reply_takes_no_time(blank):
     """Models that are held to JSON are known for it."""
     many = blank * (20_000 // len(blank))
     for text in (f"```{many}", f"```json{many}{{", f"{{{many}", f'{{"tool_calls":{many}', f"<think>{many}"):
-        assert _seconds(read_reply, text) < 2, text[:20]
+        assert _seconds(parse_json_reply, text) < 2, text[:20]
 
 
 @pytest.mark.parametrize("blank", ["\n", " ", " ,", ' "'])
 def test_an_endless_blank_behind_an_answer_takes_no_time(blank):
-    sight = AnswerInSight()
+    sight = StreamingAnswerParser()
     sight.feed('{"tool_calls": [], "final_answer": "Yes."')
 
     def many() -> None:
@@ -257,7 +259,7 @@ def written_replies(draw: st.DrawFn) -> str:
 def understood(text: str) -> JsonReply | str:
     """The reply, or what is wrong with it."""
     try:
-        return read_reply(text)
+        return parse_json_reply(text)
     except InvalidReply as fault:
         return str(fault)
 
@@ -279,7 +281,7 @@ def test_a_reply_in_the_neutral_form_is_understood_or_told_to_be_wrong(text):
     # The model is asked again at most once, and then told of as any other fault.
     for size in (1, 7) if len(text) < 2000 else (1000,):
         try:
-            asyncio.run(streamed(JsonProtocol(Saying(text, text, size=size))))
+            asyncio.run(streamed(JsonProtocolProvider(Saying(text, text, size=size))))
         except ModelError as error:
             str(error).encode()
 
@@ -293,7 +295,7 @@ def test_arguments_of_any_depth_are_read_or_told_to_be_too_deep():
 @given(text=written_replies(), cuts=st.lists(st.integers(0, 300), max_size=10))
 def test_an_answer_in_sight_is_the_same_in_any_pieces(text, cuts):
     def shown(pieces: list[str]) -> tuple[str, bool, bool]:
-        sight = AnswerInSight()
+        sight = StreamingAnswerParser()
         said = "".join([sight.feed(piece) for piece in pieces]) + sight.finish()
         assert said == "".join(sight.text)
         return said, sight.has_begun, sight.has_ended

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from interlock.agent.personas import Agent, AgentFolder
-from interlock.config.describe import describe, secrets_of, setting_names
+from interlock.agent.definitions import AgentDefinition, AgentDirectory
+from interlock.config.effective_settings import describe_settings, secrets_of, setting_names
 from interlock.config.settings import load_settings
-from interlock.infra.errors import BadUsage, ConfigurationError, InvalidSettings
+from interlock.core.errors import BadUsage, ConfigurationError, InvalidSettings
 from interlock.redaction.redactor import Redactor
-from interlock.session.settings_store import StoredSettings, _applied, _version, to_document
-from interlock.tools.mcp.servers import Server, Wish, server_of
+from interlock.sessions.settings_store import StoredSettings, _applied, _version, to_document
+from interlock.tools.mcp.server_config import AddServerRequest, McpServer, make_server
 from interlock.wiring import build_registry
-from interlock.workflow.folder import Checked, WorkflowFolder, WorkflowInvalid
-from interlock.workflow.places import Places
+from interlock.workflow.directory import WorkflowCheck, WorkflowDirectory, WorkflowInvalid
+from interlock.workflow.toml_locations import TomlLocations
 from tests.fuzz.odd import ANYTHING, WORDS, shuffled_lines, spoiled, torn, written
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -64,12 +64,12 @@ def _told(problems) -> None:
 def test_an_agents_file_is_an_agent_or_told_with_its_line(tmp_path, data):
     (tmp_path / "reviewer.md").write_bytes(data)
     began = time.process_time()
-    found = AgentFolder(tmp_path, TOOLS).survey()
+    found = AgentDirectory(tmp_path, TOOLS).survey()
     _within(began)
     assert bool(found.agents) != bool(found.problems)
     _told(found.problems)
     for agent in found.agents:
-        assert isinstance(agent, Agent)
+        assert isinstance(agent, AgentDefinition)
         (agent.persona + agent.description).encode()
     lines = data.count(b"\n") + 2
     assert all(problem.line <= lines for problem in found.problems)
@@ -101,14 +101,14 @@ def test_a_workflow_is_one_or_told_with_its_lines(tmp_path, files):
     assert checked.problems or checked.workflow is not None
 
 
-def _read_workflow(tmp_path: Path, files: dict[str, bytes]) -> Checked:
+def _read_workflow(tmp_path: Path, files: dict[str, bytes]) -> WorkflowCheck:
     place = tmp_path / "flow"
     place.mkdir(exist_ok=True)
     for old in place.iterdir():
         old.unlink()
     for name, data in files.items():
         (place / name).write_bytes(data)
-    folder = WorkflowFolder(tmp_path, TOOLS, lambda: AGENTS)
+    folder = WorkflowDirectory(tmp_path, TOOLS, lambda: AGENTS)
     began = time.process_time()
     checked = folder.check("flow")
     _within(began)
@@ -229,7 +229,7 @@ def placed(draw: st.DrawFn) -> tuple[str, dict[tuple[str | int, ...], int]]:
 def test_every_table_and_key_is_found_on_its_line(given):
     text, where = given
     tomllib.loads(text)
-    places = Places(text)
+    places = TomlLocations(text)
     assert {place: places.line(*place) for place in where} == where
 
 
@@ -299,7 +299,7 @@ def _loaded() -> str | None:
         loaded = load_settings()
     except ConfigurationError as error:
         return str(error)
-    for row in describe(loaded):
+    for row in describe_settings(loaded):
         assert row.name in setting_names()
     assert all(isinstance(text, str) for text in secrets_of(loaded))
     return None
@@ -382,9 +382,9 @@ PROGRAMS = ("echo", "/bin/echo", "", "/", ".", "no such", "\x00", "x" * 5000, "\
     roots="read",
 )
 def test_a_server_that_is_described_is_one_or_bad_usage(**described):
-    wish = Wish(id=described.pop("server_id"), **described)
+    wish = AddServerRequest(id=described.pop("server_id"), **described)
     try:
-        server = server_of(wish, Redactor())
+        server = make_server(wish, Redactor())
     except BadUsage:
         return
-    assert Server.from_dict(server.id, orjson.loads(orjson.dumps(server.as_dict()))) == server
+    assert McpServer.from_dict(server.id, orjson.loads(orjson.dumps(server.as_dict()))) == server

@@ -5,39 +5,41 @@ from pathlib import Path
 
 import orjson
 
-from interlock.agent.agent import AgentLoop, AgentServices
-from interlock.agent.breaker import Breakers
 from interlock.agent.budget import PriceTable
+from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.events import AgentEvent
 from interlock.agent.limits import ControlLimits
-from interlock.agent.prompt_builder import Earlier, PromptBuilder, PromptInputs
-from interlock.agent.workspace import WorkspaceFiles
+from interlock.agent.loop import AgentLoop, AgentServices
+from interlock.agent.prompt_builder import InitialPromptInputs, PromptBuilder, PromptInputs
+from interlock.agent.workspace_files import WorkspaceFiles
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import merged
-from interlock.models.provider import Provider
+from interlock.log.kinds import merge_payload
+from interlock.models.provider import ModelProvider
 from interlock.models.script import parse_script
-from interlock.models.scripted import Scripted
-from interlock.session.models import SessionKind
-from interlock.wiring.office import Office
+from interlock.models.scripted_provider import ScriptedProvider
+from interlock.sessions.models import SessionKind
+from interlock.wiring.agents import AgentRuntime
 from tests.harness.runtime import RuntimeHarness
 
 SECRET = "sk-known-secret-value"
 
 
 class LoopHarness(RuntimeHarness):
-    def __init__(self, office: Office, root: Path) -> None:
-        super().__init__(office, root)
+    def __init__(self, agent_runtime: AgentRuntime, root: Path) -> None:
+        super().__init__(agent_runtime, root)
         self.limits = ControlLimits(retry_seconds=0.001)
         self.prices = PriceTable({})
         self.context_tokens = 100_000
         self.tool_choice = "default"
 
-    def loop(self, model: str | Provider) -> AgentLoop:
+    def loop(self, model: str | ModelProvider) -> AgentLoop:
         """`model` is a script, or whatever else is to answer."""
-        provider = Scripted(parse_script(model, "test")) if isinstance(model, str) else model
+        provider = ScriptedProvider(parse_script(model, "test")) if isinstance(model, str) else model
         runtime = self.runtime
 
-        async def inputs_of(_session_id: str, mode: ToolMode, _earlier: Earlier) -> PromptInputs:
+        async def inputs_of(
+            _session_id: str, mode: ToolMode, _earlier: InitialPromptInputs
+        ) -> PromptInputs:
             return PromptInputs(kind=SessionKind.chat, authority=await runtime.authority(mode))
 
         redact = runtime.redactor.text
@@ -51,7 +53,7 @@ class LoopHarness(RuntimeHarness):
                 prompts=PromptBuilder(inputs_of, files, redact, lambda: datetime.now(UTC)),
                 redactor=runtime.redactor,
                 provider_of=lambda _model: provider,
-                breakers=Breakers(self.limits),
+                breakers=CircuitBreakers(self.limits),
                 limits=self.limits,
                 prices=self.prices,
                 context_tokens=self.context_tokens,
@@ -59,7 +61,7 @@ class LoopHarness(RuntimeHarness):
             )
         )
 
-    async def run(self, session_id: str, text: str, model: str | Provider) -> list[AgentEvent]:
+    async def run(self, session_id: str, text: str, model: str | ModelProvider) -> list[AgentEvent]:
         return [event async for event in self.loop(model).handle_message(session_id, text)]
 
     def event_rows(self, session_id: str, *kinds: str) -> list[tuple]:
@@ -70,7 +72,7 @@ class LoopHarness(RuntimeHarness):
         with self.runtime.database.reading() as connection:
             rows = connection.query(statement, (session_id,))
         return [
-            (*row[:4], orjson.dumps(merged(row[4], row[5])).decode(), row[6])
+            (*row[:4], orjson.dumps(merge_payload(row[4], row[5])).decode(), row[6])
             for row in rows
             if not kinds or row[1] in kinds
         ]

@@ -8,8 +8,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from interlock.events.catalog import merged
-from tests.harness.forked import ForkServer
+from interlock.log.kinds import merge_payload
+from tests.harness.fork_client import ForkClient
 from tests.harness.telegram_server import TOKEN, TelegramServer
 
 ADA, BOB, EVE = 501, 502, 666
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 class BotProcess:
     def __init__(
-        self, nursery: ForkServer, folder: Path, telegram: TelegramServer, *items: Any, **variables: str
+        self, nursery: ForkClient, folder: Path, telegram: TelegramServer, *items: Any, **variables: str
     ) -> None:
         (folder / "token").write_text(TOKEN)
         self.folder = folder
@@ -109,7 +109,7 @@ class BotProcess:
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         rows = self._query("SELECT facts, content FROM events WHERE kind = ? ORDER BY position", kind)
-        return [merged(*row) for row in rows]
+        return [merge_payload(*row) for row in rows]
 
     def _query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         store = sqlite3.connect(self.folder / "state" / "interlock.db")

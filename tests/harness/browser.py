@@ -19,8 +19,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.harness.external_services import chromium_flags
 from tests.harness.server_process import ServerProcess
-from tests.harness.services import chromium_flags
 
 PATIENCE_MS = 20_000
 
@@ -78,7 +78,7 @@ class PageMonitor:
             self._found(f"a request that leaves the server: {url}")
 
 
-class Windows:
+class BrowserWindows:
     """The windows of one test, watched. Each context is a browser of somebody who was never here."""
 
     def __init__(self, browser: Browser) -> None:
@@ -132,8 +132,8 @@ class BrowserHarness:
         asyncio._set_running_loop(None)
 
     @contextmanager
-    def windows(self) -> Iterator[Windows]:
-        opened = Windows(self.browser)
+    def windows(self) -> Iterator[BrowserWindows]:
+        opened = BrowserWindows(self.browser)
         try:
             yield opened
         finally:

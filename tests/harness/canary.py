@@ -12,17 +12,17 @@ from typing import Any
 
 from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
-from interlock.events.chain import new_id
-from interlock.events.feed import START, read_all
-from interlock.events.tree import event_json
+from interlock.core.logging import log_to_stderr
+from interlock.db.backup import create_backup
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.infra.logging import show_log
+from interlock.log.hash_chain import new_event_id
+from interlock.log.read import LOG_START, read_all
+from interlock.log.tree import event_json
 from interlock.redaction.redactor import MARK
-from interlock.sandbox.choice import Choice, makers
-from interlock.store.archive import back_up
-from interlock.tools.base import BaseTool
+from interlock.sandbox.backend_selection import BackendSelection, backend_factories
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool
 from interlock.wiring import open_runtime, store_config
 from tests.canary.canaries import Canaries
 from tests.canary.hunting import Sighting, files_below, hunt, tables_of
@@ -46,12 +46,12 @@ class CanaryHarness:
     async def open(self) -> "CanaryHarness":
         """From the environment, as every process begins."""
         settings = load_settings()
-        show_log(settings.log_level)
+        log_to_stderr(settings.log_level)
         self.runtime = open_runtime(
             settings,
             opened=list(ToolMode),
             roots=(self.root,),
-            sandbox=Choice(makers(())["landlock"](), "for the canaries"),
+            sandbox=BackendSelection(backend_factories(())["landlock"](), "for the canaries"),
         )
         made = await self.runtime.sessions.create(opened_by="canary", mode=ToolMode.coding)
         self.session_id = made.id
@@ -81,7 +81,7 @@ class CanaryHarness:
         given = arguments if isinstance(arguments, str) else {**(arguments or {}), **more}
         place = f"{name} {len(self._heard)}"
         result = await self.runtime.runner.call(
-            ToolCall(f"call_{new_id()[-12:]}", name, given),
+            ToolCall(f"call_{new_event_id()[-12:]}", name, given),
             await self.runtime.authority(ToolMode.coding),
             CallContext(
                 self.session_id, report_progress=lambda text: self.heard(f"progress of {place}", text)
@@ -121,12 +121,12 @@ class CanaryHarness:
             *await runtime.questions.list_questions(include_closed=True),
         ]
         with runtime.database.reading() as connection:
-            events = read_all(connection, after=START, limit=100_000)
+            events = read_all(connection, after=LOG_START, limit=100_000)
         exported = [*map(asdict, said), *map(event_json, events)]
         self.heard("what is exported", *(json.dumps(item, ensure_ascii=False) for item in exported))
         process_log = (self.folder / PROCESS_LOG).read_bytes()
         self.heard("the process's own output", process_log, *self._output.readouterr())
-        back_up(runtime.database, self.folder / "backup.zip")
+        create_backup(runtime.database, self.folder / "backup.zip")
         places = files_below(self.folder, besides=self._raw) | tables_of(store_config(runtime.settings))
         return hunt(self.canaries, places | self._heard)
 

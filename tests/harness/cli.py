@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.sandbox.programs import Program, locate
-from tests.harness.in_process import run_in_process
+from tests.harness.cli_in_process import run_in_process
 
 # As `python -m interlock`, for an installation whose Python is said to be elsewhere.
 _ELSEWHERE = "import sys; sys.executable = sys.argv[1]; from interlock.cli.main import run; "

@@ -16,23 +16,43 @@ import threading
 import time
 from typing import Any
 
-PLACES = {
-    "Records": "interlock.channels.telegram.records",
-    "TelegramBot": "interlock.channels.telegram.bot",
-    "TaskDesk": "interlock.worker.tasks",
-    "QuestionDesk": "interlock.questions.desk",
+CLASS_MODULES = {
+    "TelegramStore": "interlock.channels.telegram.store",
+    "BotApiClient": "interlock.channels.telegram.bot_api",
+    "TaskService": "interlock.runtime.tasks",
+    "QuestionService": "interlock.questions.service",
 }
-LOADED = ("interlock.cli.main", "interlock.cli.telegram", "interlock.wiring.office", "interlock.cli.work")
-LOADED += ("interlock.wiring.telegram", "interlock.models.scripted", "interlock.cli.serve", "cyclopts")
-LOADED += ("interlock.models.openai_chat", "interlock.models.demo", "interlock.cli.chat")
-LOADED += ("interlock.cli.execute", "interlock.cli.events", "interlock.cli.tool", "interlock.channels.talk")
-LOADED += ("interlock.channels.terminal", "interlock.agent.agent", "rich.table", "rich.console")
+PRELOADED_MODULES = (
+    "interlock.cli.main",
+    "interlock.cli.telegram",
+    "interlock.wiring.agents",
+    "interlock.cli.worker",
+)
+PRELOADED_MODULES += (
+    "interlock.wiring.telegram",
+    "interlock.models.scripted_provider",
+    "interlock.cli.serve",
+    "cyclopts",
+)
+PRELOADED_MODULES += ("interlock.models.openai_chat", "interlock.models.demo", "interlock.cli.chat")
+PRELOADED_MODULES += (
+    "interlock.cli.execute",
+    "interlock.cli.events",
+    "interlock.cli.tool",
+    "interlock.channels.terminal.local_session",
+)
+PRELOADED_MODULES += (
+    "interlock.channels.terminal.view",
+    "interlock.agent.loop",
+    "rich.table",
+    "rich.console",
+)
 
 
-def die_at(moment: str) -> None:
+def install_kill_point(moment: str) -> None:
     named, when, count = moment.split(":")
     owner_name, method = named.split(".")
-    owner = getattr(importlib.import_module(PLACES[owner_name]), owner_name)
+    owner = getattr(importlib.import_module(CLASS_MODULES[owner_name]), owner_name)
     real, left = getattr(owner, method), [int(count)]
 
     async def dying(self: Any, *arguments: Any, **more: Any) -> Any:
@@ -50,13 +70,13 @@ def die_at(moment: str) -> None:
 def warm_up(environment: dict[str, str]) -> None:
     """What every process makes for itself when it starts, and what is the same in all of them."""
     from interlock.config.settings import load_settings
-    from interlock.redaction.choice import redactor_for
+    from interlock.redaction.factory import build_redactor
 
     os.environ.update(environment)
-    redactor_for(load_settings()).text("x")
+    build_redactor(load_settings()).text("x")
 
 
-def become(order: dict[str, Any]) -> None:
+def run_interlock(order: dict[str, Any]) -> None:
     from interlock.cli.main import main
 
     os.environ.clear()
@@ -78,17 +98,17 @@ def become(order: dict[str, Any]) -> None:
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     if order["dies_at"]:
-        die_at(order["dies_at"])
+        install_kill_point(order["dies_at"])
     main(order["words"])
 
 
-def look_after(pid: int) -> None:
+def report_exit(pid: int) -> None:
     _, status = os.waitpid(pid, 0)
     os.write(1, f"{pid} {os.waitstatus_to_exitcode(status)}\n".encode())
 
 
 def serve() -> None:
-    for name in LOADED:
+    for name in PRELOADED_MODULES:
         importlib.import_module(name)
     is_warm = False
     for line in sys.stdin:
@@ -99,7 +119,7 @@ def serve() -> None:
         pid = os.fork()
         if pid == 0:
             try:
-                become(order)
+                run_interlock(order)
             except SystemExit as end:
                 threading._shutdown()
                 sys.stdout.flush()
@@ -108,7 +128,7 @@ def serve() -> None:
             finally:
                 os._exit(70)
         os.write(1, f"{pid}\n".encode())
-        threading.Thread(target=look_after, args=(pid,), daemon=True).start()
+        threading.Thread(target=report_exit, args=(pid,), daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from interlock.wiring.office import Office
-from interlock.wiring.serving import Address, Gateway, listening_socket, open_gateway, open_server
-from tests.harness.runtime import RuntimeHarness, open_office_here, set_environment
+from interlock.wiring.agents import AgentRuntime
+from interlock.wiring.gateway import Gateway, ListenAddress, listening_socket, open_gateway, open_server
+from tests.harness.runtime import RuntimeHarness, open_agent_runtime_here, set_environment
 
 PATIENCE = 20.0
 
@@ -133,8 +133,8 @@ def text_of(frames: list[dict[str, Any]]) -> str:
 class GatewayHarness(RuntimeHarness):
     """A gateway on a loopback port, with a worker beside it as in `interlock serve`."""
 
-    def __init__(self, office: Office, gateway: Gateway, port: int, root: Path) -> None:
-        super().__init__(office, root)
+    def __init__(self, agent_runtime: AgentRuntime, gateway: Gateway, port: int, root: Path) -> None:
+        super().__init__(agent_runtime, root)
         self.gateway = gateway
         self.port = port
         self._clients: list[GatewayClient] = []
@@ -179,18 +179,18 @@ async def open_gateway_harness(
 ) -> AsyncIterator[GatewayHarness]:
     """It ends as `serve` ends: sockets first, then the worker, the agents and the store."""
     root = set_environment(tmp_path, monkeypatch, {"GATEWAY_PORT": "0", **(environment or {})})
-    async with open_office_here() as office:
+    async with open_agent_runtime_here() as agent_runtime:
         listening = listening_socket("127.0.0.1", 0)
         port = listening.getsockname()[1]
-        gateway = open_gateway(office, port=port)
-        server = open_server(gateway, office.runtime, Address("127.0.0.1", port))
-        worker, stop = office.worker(), asyncio.Event()
+        gateway = open_gateway(agent_runtime, port=port)
+        server = open_server(gateway, agent_runtime.runtime, ListenAddress("127.0.0.1", port))
+        worker, stop = agent_runtime.worker(), asyncio.Event()
         if not works:
             worker.stop()
         working = asyncio.create_task(worker.run())
-        beside = (*gateway.beside(), lambda: office.listen(worker.has_room))
+        beside = (*gateway.beside(), lambda: agent_runtime.listen(worker.has_room))
         serving = asyncio.create_task(server.run(listening, beside, stop))
-        harness = GatewayHarness(office, gateway, port, root)
+        harness = GatewayHarness(agent_runtime, gateway, port, root)
         try:
             yield harness
         finally:

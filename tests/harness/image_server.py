@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.harness.image_bytes import png
+from tests.harness.sample_images import png
 
 KEY = "sk-image-key-7f3a9c2e5d"
 MODEL = "dall-e-3"
@@ -19,7 +19,7 @@ GENERATIONS = "/v1/images/generations"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def made(image: bytes | None = None, **more: Any) -> dict[str, Any]:
+def image_reply(image: bytes | None = None, **more: Any) -> dict[str, Any]:
     """The answer of a well-behaved endpoint."""
     encoded = base64.b64encode(png() if image is None else image).decode()
     return {"created": 1, "data": [{"b64_json": encoded, **more}]}
@@ -36,7 +36,7 @@ class ImageServer:
         self.hung_up = asyncio.Event()
         self.reached = asyncio.Event()
         self.files: dict[str, Answer] = {}
-        self.reply(made())
+        self.reply(image_reply())
 
     def reply(
         self, document: Any = None, *, status: int = 200, headers: dict | None = None, **more
@@ -111,7 +111,7 @@ class ImageServer:
         return body
 
 
-class InThread:
+class ImageServerThread:
     """The same endpoint beside a test that waits for a child process."""
 
     def __init__(self, endpoint: ImageServer) -> None:

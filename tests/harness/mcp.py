@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import SYSTEM_STREAM
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.sandbox.choice import Choice
-from interlock.sandbox.jobs import Backend
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.sandbox.backend_selection import BackendSelection
+from interlock.sandbox.jobs import SandboxBackend
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.tools.result import ToolResult
-from interlock.wiring import foreign
-from interlock.wiring.office import Office
-from tests.harness.runtime import RuntimeHarness, open_office_here, set_environment
+from interlock.wiring import mcp_servers
+from interlock.wiring.agents import AgentRuntime
+from tests.harness.runtime import RuntimeHarness, open_agent_runtime_here, set_environment
 
 SERVERS = Path(__file__).parent / "mcp_servers"
 # Without the environment's packages, which it does not need: it starts in a moment.
@@ -30,22 +30,22 @@ WHO = "local:tester"
 
 
 class McpHarness(RuntimeHarness):
-    def __init__(self, office: Office, root: Path, session_id: str) -> None:
-        super().__init__(office, root)
+    def __init__(self, agent_runtime: AgentRuntime, root: Path, session_id: str) -> None:
+        super().__init__(agent_runtime, root)
         self.session_id = session_id
         self.progress: list[str] = []
         self._calls = 0
 
     async def add(self, name: str, *command: str, **wish: Any) -> dict[str, Any]:
         wish.setdefault("readable", (SERVERS,))
-        made = foreign.Wish(id=name, command=command, **wish)
-        return await foreign.add(self.runtime, made, who=WHO)
+        made = mcp_servers.AddServerRequest(id=name, command=command, **wish)
+        return await mcp_servers.add(self.runtime, made, who=WHO)
 
     async def add_hostile(self, behaviour: str, *more: str, name: str = "bad", **wish: Any) -> None:
         await self.add(name, *QUICK, str(HOSTILE), behaviour, *more, **wish)
 
     async def inspect(self, name: str) -> dict[str, dict[str, Any]]:
-        told = await foreign.inspect(self.runtime, name, is_operator=True)
+        told = await mcp_servers.inspect(self.runtime, name, is_operator=True)
         return {tool["tool"]: tool for tool in told["offered"]}
 
     async def allow(
@@ -53,8 +53,8 @@ class McpHarness(RuntimeHarness):
     ) -> None:
         known = (await self.runtime.mcp.book.shelf()).servers[name].tools.get(tool)
         more.setdefault("hash", known.hash if known is not None else "0" * 64)
-        wish = foreign.ClassWish(effect=effect, modes=tuple(modes.split(",")), **more)
-        await foreign.allow(self.runtime, name, tool, wish, who=WHO, is_operator=True)
+        wish = mcp_servers.ClassifyRequest(effect=effect, modes=tuple(modes.split(",")), **more)
+        await mcp_servers.allow(self.runtime, name, tool, wish, who=WHO, is_operator=True)
 
     async def switch_on(self, *names: str) -> None:
         patch = {"tools": {"mcp": {"enabled": True, "allowed_servers": list(names)}}}
@@ -82,20 +82,20 @@ class McpHarness(RuntimeHarness):
 
     async def flushed(self, kind: str, stream: str = SYSTEM_STREAM) -> list[dict[str, Any]]:
         """The events of one kind, deferred ones included: those are on disk after the next commit."""
-        self.runtime.log.hurry()
+        self.runtime.log.flush()
         await self.runtime.log.transact(SYSTEM_STREAM, lambda _transaction: None)
         return self.payloads(stream, kind)
 
 
 @asynccontextmanager
 async def open_mcp_harness(
-    folder: Path, monkeypatch: Any, backend: Backend | None = None, **environment: str
+    folder: Path, monkeypatch: Any, backend: SandboxBackend | None = None, **environment: str
 ) -> AsyncIterator[McpHarness]:
     root = set_environment(folder, monkeypatch, environment)
-    sandbox = Choice(backend or LandlockBackend(), "chosen by the test")
-    async with open_office_here(opened=list(ToolMode), sandbox=sandbox) as office:
-        session = await office.runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
-        yield McpHarness(office, root, session.id)
+    sandbox = BackendSelection(backend or LandlockBackend(), "chosen by the test")
+    async with open_agent_runtime_here(opened=list(ToolMode), sandbox=sandbox) as agent_runtime:
+        session = await agent_runtime.runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
+        yield McpHarness(agent_runtime, root, session.id)
 
 
 def free_port() -> int:

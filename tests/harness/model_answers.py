@@ -10,38 +10,38 @@ MODEL = "double-1"
 
 
 @dataclass(frozen=True)
-class Hang:
+class HangForever:
     """Say nothing more until the client hangs up."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class DropConnection:
     """Break the connection off, in the middle of whatever it is."""
 
 
 @dataclass(frozen=True)
-class Wait:
+class Delay:
     seconds: float
 
 
-Step = bytes | Hang | Cut | Wait
+ResponseStep = bytes | HangForever | DropConnection | Delay
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """What one request gets: a head, then steps. Bytes are each written and flushed by themselves."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ResponseStep, ...] = ()
     status: int = 200
     content_type: str = "text/event-stream"
     headers: Mapping[str, str] = field(default_factory=dict)
     # Before even the head of the answer.
-    first: tuple[Step, ...] = ()
+    first: tuple[ResponseStep, ...] = ()
     gzipped: bool = False
     # Where the body ends: by its own mark, as HTTP has it, or never.
     ends: bool = True
 
-    def then(self, *steps: Step) -> "Answer":
+    def then(self, *steps: ResponseStep) -> "ModelAnswer":
         return replace(self, steps=self.steps + steps)
 
 
@@ -97,7 +97,7 @@ def call_chunks(*deltas: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def streamed(
     chunks: Sequence[Any], *, finish: str | None = "stop", usage: bool = True, done: bool = True
-) -> Answer:
+) -> ModelAnswer:
     """A well-formed stream of these chunks, each in a write of its own."""
     steps = [event(item) for item in chunks]
     if finish is not None:
@@ -106,14 +106,14 @@ def streamed(
         steps.append(event(usage_chunk()))
     if done:
         steps.append(DONE)
-    return Answer(tuple(steps))
+    return ModelAnswer(tuple(steps))
 
 
-def said(text: str, size: int = 5) -> Answer:
+def said(text: str, size: int = 5) -> ModelAnswer:
     return streamed(text_chunks(text[at : at + size] for at in range(0, len(text), size)))
 
 
-def called(*calls: tuple[str, Mapping[str, Any] | str], ids: str = "call") -> Answer:
+def called(*calls: tuple[str, Mapping[str, Any] | str], ids: str = "call") -> ModelAnswer:
     """Asks for tools: each a name and its arguments, as an object or as whatever text."""
     deltas: list[dict[str, Any]] = []
     for index, (name, arguments) in enumerate(calls):
@@ -124,17 +124,17 @@ def called(*calls: tuple[str, Mapping[str, Any] | str], ids: str = "call") -> An
     return streamed(call_chunks(*deltas), finish="tool_calls")
 
 
-def whole(text: str) -> Answer:
+def whole(text: str) -> ModelAnswer:
     """An answer that is not streamed, from a server that cannot."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 3, "completion_tokens": 2}
     return json_answer({"object": "chat.completion", "choices": [choice], "usage": usage})
 
 
-def json_answer(document: Any, status: int = 200, **headers: str) -> Answer:
+def json_answer(document: Any, status: int = 200, **headers: str) -> ModelAnswer:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer((orjson.dumps(document),), status, "application/json", named)
+    return ModelAnswer((orjson.dumps(document),), status, "application/json", named)
 
 
-def refused(status: int, message: str = "no", **headers: str) -> Answer:
+def refused(status: int, message: str = "no", **headers: str) -> ModelAnswer:
     return json_answer({"error": {"message": message, "type": "double"}}, status, **headers)

@@ -18,11 +18,11 @@ from typing import Any
 import orjson
 
 from tests.harness.model_answers import (
-    Answer,
-    Cut,
-    Hang,
-    Step,
-    Wait,
+    Delay,
+    DropConnection,
+    HangForever,
+    ModelAnswer,
+    ResponseStep,
     called,
     json_answer,
     refused,
@@ -30,7 +30,7 @@ from tests.harness.model_answers import (
     streamed,
     text_chunks,
 )
-from tests.harness.model_rules import request_faults
+from tests.harness.model_request_checks import request_faults
 
 KEY = "sk-double-4d1f0b7c9a2e8853"
 PATH = "/v1/chat/completions"
@@ -55,20 +55,20 @@ class ModelRequest:
         return self.document["messages"]
 
 
-Deciding = Callable[[ModelRequest], Answer]
+ChooseAnswer = Callable[[ModelRequest], ModelAnswer]
 
 
-def by_turns(answers: Sequence[Answer]) -> Deciding:
+def by_turns(answers: Sequence[ModelAnswer]) -> ChooseAnswer:
     """By how often the model spoke in the conversation: the same request always gets the same answer."""
 
-    def decide(asked: ModelRequest) -> Answer:
+    def decide(asked: ModelRequest) -> ModelAnswer:
         turn = sum(message["role"] == "assistant" for message in asked.messages)
         return answers[turn] if turn < len(answers) else refused(500, "the script has ended")
 
     return decide
 
 
-def by_model_name(asked: ModelRequest) -> Answer:
+def by_model_name(asked: ModelRequest) -> ModelAnswer:
     """`work-CALLS-PIECES-TOOL`: that tool, or any that is offered first, with made-up arguments."""
     match = re.fullmatch(r"work-(\d+)-(\d+)(?:-(\w+))?", asked.document.get("model", ""))
     if match is None:
@@ -96,7 +96,7 @@ def _made_up(tools: list[Any], number: int) -> tuple[str, dict[str, Any]]:
 class ModelServer:
     """Answers the requests in turn with `answers`, or as a function decides. `faults` must stay empty."""
 
-    def __init__(self, answers: Sequence[Answer] | Deciding = (), key: str | None = KEY) -> None:
+    def __init__(self, answers: Sequence[ModelAnswer] | ChooseAnswer = (), key: str | None = KEY) -> None:
         self._script = None if callable(answers) else list(answers)
         self._decide = answers if callable(answers) else self._next
         self.key = key
@@ -113,7 +113,7 @@ class ModelServer:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    def add(self, *answers: Answer) -> None:
+    def add(self, *answers: ModelAnswer) -> None:
         assert self._script is not None
         self._script.extend(answers)
 
@@ -139,7 +139,7 @@ class ModelServer:
     def report(self) -> dict[str, Any]:
         return {"requests": self.requests, "connections": self.connections, "faults": self.faults[:50]}
 
-    def _next(self, _asked: ModelRequest) -> Answer:
+    def _next(self, _asked: ModelRequest) -> ModelAnswer:
         if not self._script:
             self.faults.append("a request that no script foresaw")
             return refused(500, "the script has ended")
@@ -212,7 +212,7 @@ class _Writing:
         self._reader = reader
         self._writer = writer
 
-    async def answer(self, answer: Answer) -> bool:
+    async def answer(self, answer: ModelAnswer) -> bool:
         """Whether the connection can be used again."""
         for step in answer.first:
             if not await self._take(step):
@@ -226,12 +226,12 @@ class _Writing:
             ):
                 return False
         if not answer.ends:
-            return await self._take(Hang())
+            return await self._take(HangForever())
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
         return True
 
-    async def _take(self, step: Step) -> bool:
+    async def _take(self, step: ResponseStep) -> bool:
         match step:
             case bytes():
                 self._writer.write(step)
@@ -242,13 +242,13 @@ class _Writing:
                     raise
                 # Each in a packet of its own, as far as the system lets us.
                 await asyncio.sleep(0)
-            case Wait():
+            case Delay():
                 await asyncio.sleep(step.seconds)
-            case Hang():
+            case HangForever():
                 self._server.reached.set()
                 await self._until_gone()
                 return False
-            case Cut():
+            case DropConnection():
                 self._writer.transport.abort()
                 return False
         return True
@@ -260,7 +260,7 @@ class _Writing:
         self._server.hung_up.set()
 
 
-def _head(answer: Answer) -> bytes:
+def _head(answer: ModelAnswer) -> bytes:
     headers = {"Content-Type": answer.content_type, "Transfer-Encoding": "chunked", **answer.headers}
     if answer.gzipped:
         headers["Content-Encoding"] = "gzip"
@@ -268,7 +268,7 @@ def _head(answer: Answer) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _gzipped(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def _gzipped(steps: tuple[ResponseStep, ...]) -> tuple[ResponseStep, ...]:
     data = gzip.compress(b"".join(step for step in steps if isinstance(step, bytes)))
     return tuple(data[at : at + 20] for at in range(0, len(data), 20))
 

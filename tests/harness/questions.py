@@ -1,14 +1,14 @@
 """A session in which `ask_user` can be called, on a real log."""
 
 from interlock.config.modes import ToolMode
-from interlock.events.feed import whole_stream
-from interlock.events.tree import build_tree
-from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall
-from interlock.gates.policy import FsPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Capabilities, Situation
-from interlock.questions.desk import QuestionDesk
+from interlock.log.read import iter_stream
+from interlock.log.tree import build_tree
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs, Capabilities
+from interlock.policy.policy import FsPolicy, ToolPolicy
+from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.ask_user import AskUserTool
 from interlock.tools.registry import ToolRegistry
@@ -24,12 +24,12 @@ class QuestionHarness:
     def __init__(self, store: StoreHarness, session_id: str, *, someone: bool = True) -> None:
         self.store, self.session_id = store, session_id
         redactor = Redactor([SECRET])
-        self.desk = QuestionDesk(store.database, store.log, redactor)
+        self.desk = QuestionService(store.database, store.log, redactor)
         registry = ToolRegistry()
         registry.register(AskUserTool(self.desk))
         self.authority = compile_authority(
             registry,
-            Situation(
+            AuthorityInputs(
                 mode=ToolMode.chat_safe,
                 environment=ToolPolicy(fs=FsPolicy(enabled=False)),
                 capabilities=Capabilities(present=frozenset({"person"} if someone else ())),
@@ -49,7 +49,7 @@ class QuestionHarness:
 
     def tree(self):
         with self.store.database.reading() as connection:
-            return [node.as_json() for node in build_tree(whole_stream(connection, self.session_id))][1:]
+            return [node.as_json() for node in build_tree(iter_stream(connection, self.session_id))][1:]
 
     def kinds(self) -> list[str]:
         rows = self.store.query("SELECT kind FROM events WHERE stream = ? ORDER BY seq", self.session_id)

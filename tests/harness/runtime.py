@@ -10,45 +10,45 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from interlock.channels.talk import Talk
+from interlock.channels.terminal.local_session import LocalSession
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
-from interlock.events.catalog import merged
-from interlock.gates.verdict import SwitchWay
-from interlock.models.provider import Reply
-from interlock.sandbox.choice import Choice
-from interlock.session.models import Message, Role
-from interlock.tools.base import BaseTool
+from interlock.log.kinds import merge_payload
+from interlock.models.provider import ModelReply
+from interlock.policy.verdict import ModeSwitchMethod
+from interlock.runtime.task_rows import Task
+from interlock.sandbox.backend_selection import BackendSelection
+from interlock.sessions.models import Message, Role
+from interlock.tools.tool import BaseTool
 from interlock.wiring import open_runtime
-from interlock.wiring.office import Office, open_office, worker_name
-from interlock.wiring.situation import NO_SANDBOX
-from interlock.worker.rows import Task
+from interlock.wiring.agents import AgentRuntime, new_worker_name, open_agent_runtime
+from interlock.wiring.authority_inputs import NO_SANDBOX
 
 
 class RuntimeHarness:
     """`root` is the directory that tools may work in; `shown` is what a terminal was shown."""
 
-    def __init__(self, office: Office, root: Path) -> None:
-        self.office = office
-        self.runtime = office.runtime
+    def __init__(self, agent_runtime: AgentRuntime, root: Path) -> None:
+        self.agent_runtime = agent_runtime
+        self.runtime = agent_runtime.runtime
         self.root = root
         self.shown: list[object] = []
 
     async def session(self, mode: ToolMode = ToolMode.coding, **more: str) -> str:
         return (await self.runtime.sessions.create(opened_by="test", mode=mode, **more)).id
 
-    def talk(self, session_id: str) -> Talk:
-        return Talk(
+    def talk(self, session_id: str) -> LocalSession:
+        return LocalSession(
             session_id,
             person="test",
-            holder=worker_name(),
+            holder=new_worker_name(),
             show=self.shown.append,
             sessions=self.runtime.sessions,
-            tasks=self.office.tasks,
+            tasks=self.agent_runtime.tasks,
             questions=self.runtime.questions,
             leases=self.runtime.leases,
-            live=self.office.live,
-            work=self.office.session_work(),
+            live=self.agent_runtime.live,
+            work=self.agent_runtime.session_runner(),
         )
 
     async def say(self, session_id: str, text: str = "go") -> Task:
@@ -75,7 +75,9 @@ class RuntimeHarness:
         with self.runtime.database.reading() as connection:
             rows = connection.query(statement, (stream,))
         return [
-            (kind, merged(facts, content)) for kind, facts, content in rows if not kinds or kind in kinds
+            (kind, merge_payload(facts, content))
+            for kind, facts, content in rows
+            if not kinds or kind in kinds
         ]
 
     def payloads(self, stream: str, kind: str) -> list[dict[str, Any]]:
@@ -93,7 +95,7 @@ class RecordingModel:
     async def stream(self, request):
         messages = [json.loads(message) for message in request.messages]
         self.requests.append([(message["role"], message.get("content") or "") for message in messages])
-        yield Reply("ok")
+        yield ModelReply("ok")
 
     async def close(self) -> None:
         pass
@@ -114,20 +116,20 @@ def set_environment(tmp_path: Path, monkeypatch, environment: Mapping[str, str])
 
 
 @asynccontextmanager
-async def open_office_here(
+async def open_agent_runtime_here(
     *,
     opened: Sequence[ToolMode] = (),
     tools: Sequence[BaseTool] = (),
-    sandbox: Choice = NO_SANDBOX,
-    way: SwitchWay | None = None,
-) -> AsyncIterator[Office]:
+    sandbox: BackendSelection = NO_SANDBOX,
+    way: ModeSwitchMethod | None = None,
+) -> AsyncIterator[AgentRuntime]:
     """A runtime with its agents, from the environment as it is; closed in the order a process uses."""
     runtime = open_runtime(Settings(), opened=opened, tools=tools, sandbox=sandbox)
-    office = open_office(runtime) if way is None else open_office(runtime, way=way)
+    agent_runtime = open_agent_runtime(runtime) if way is None else open_agent_runtime(runtime, way=way)
     try:
-        yield office
+        yield agent_runtime
     finally:
-        await office.close()
+        await agent_runtime.close()
         await runtime.close()
 
 
@@ -138,12 +140,14 @@ async def open_runtime_harness(
     environment: Mapping[str, str],
     *,
     tools: Sequence[BaseTool] = (),
-    sandbox: Choice = NO_SANDBOX,
+    sandbox: BackendSelection = NO_SANDBOX,
 ) -> AsyncIterator[RuntimeHarness]:
     """With every mode open."""
     root = set_environment(tmp_path, monkeypatch, environment)
-    async with open_office_here(opened=list(ToolMode), tools=tools, sandbox=sandbox) as office:
-        yield RuntimeHarness(office, root)
+    async with open_agent_runtime_here(
+        opened=list(ToolMode), tools=tools, sandbox=sandbox
+    ) as agent_runtime:
+        yield RuntimeHarness(agent_runtime, root)
 
 
 def script(tmp_path: Path, *items: object) -> str:

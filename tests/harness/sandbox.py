@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interlock.sandbox.jobs import Ended, Job, JobLimits
-from interlock.sandbox.landlock_backend import LandlockBackend, LandlockChild
+from interlock.sandbox.jobs import Job, JobExit, JobLimits
+from interlock.sandbox.landlock_backend import LandlockBackend, LandlockJob
 from interlock.sandbox.profile import SandboxProfile
 
 SECRET = "THE-SECRET-OUTSIDE"
@@ -20,7 +20,7 @@ PYTHON = str(Path(sys.executable).resolve())
 
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    ended: Ended
+    ended: JobExit
     out: str
     err: str
 
@@ -95,7 +95,7 @@ async def only_survivor(world: SandboxHarness) -> int:
     return found[0]
 
 
-async def finished(child: LandlockChild) -> FinishedJob:
+async def finished(child: LandlockJob) -> FinishedJob:
     out, err = await asyncio.gather(everything(child.stdout), everything(child.stderr))
     ended = await child.wait()
     return FinishedJob(ended, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
@@ -108,7 +108,7 @@ async def everything(output) -> bytes:
     return b"".join(found)
 
 
-async def line_of(output) -> str:
+async def first_line(output) -> str:
     """The first line, which says that a child has come as far as it should."""
     found = b""
     while not found.endswith(b"\n"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from interlock.events.catalog import merged
+from interlock.log.kinds import merge_payload
 
 STOP_SECONDS = 20
 
@@ -129,4 +129,4 @@ class ServerProcess:
         """The payloads of all events of one kind, oldest first; of one session or of all."""
         sql = "SELECT facts, content FROM events WHERE kind = ? AND stream = coalesce(?, stream)"
         found = self.rows(f"{sql} ORDER BY stream, seq", kind, session)
-        return [merged(*row) for row in found]
+        return [merge_payload(*row) for row in found]

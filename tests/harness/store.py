@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import LogErased
-from interlock.events.log import EventLog
-from interlock.questions.desk import QuestionDesk
+from interlock.db.database import Database, StoreConfig, open_database
+from interlock.log.kinds import LogErased
+from interlock.log.writer import EventLog
+from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
-from interlock.session.erasure import SessionEraser
-from interlock.session.lease import SessionLeases
-from interlock.session.manager import SessionManager
-from interlock.session.mode_switch import ModeSwitch
-from interlock.session.settings_store import SettingsStore
-from interlock.store.database import Database, StoreConfig, open_database
-from interlock.worker.queue import InProcessBell
-from interlock.worker.tasks import TaskDesk
+from interlock.runtime.tasks import TaskService
+from interlock.runtime.work_queue import InProcessNotifier
+from interlock.sessions.erasure import SessionEraser
+from interlock.sessions.leases import SessionLeases
+from interlock.sessions.manager import SessionManager
+from interlock.sessions.mode_switch import ModeSwitch
+from interlock.sessions.settings_store import SettingsStore
 
 
 @dataclass
@@ -40,10 +40,10 @@ class StoreHarness:
             open_modes=frozenset(open_modes),
         )
 
-    def tasks(self) -> TaskDesk:
-        questions = QuestionDesk(self.database, self.log, Redactor(), lambda _session_id: None)
-        parts = (self.database, self.log, Redactor(), self.sessions, questions, InProcessBell())
-        return TaskDesk(*parts, queue_limit=100)
+    def tasks(self) -> TaskService:
+        questions = QuestionService(self.database, self.log, Redactor(), lambda _session_id: None)
+        parts = (self.database, self.log, Redactor(), self.sessions, questions, InProcessNotifier())
+        return TaskService(*parts, queue_limit=100)
 
     async def delete(self, session_id: str, *, who: str = "test") -> None:
         await self.tasks().delete_session(session_id, who=who)

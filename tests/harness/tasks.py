@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import ToolCallStarted
-from interlock.events.feed import whole_stream
-from interlock.events.ledger import Scope
-from interlock.events.tree import payload_of
-from interlock.events.verify import verify
-from interlock.questions.desk import AskingCall, QuestionDesk
+from interlock.db.process_locks import ProcessLocks
+from interlock.log.kinds import ToolCallStarted
+from interlock.log.read import iter_stream
+from interlock.log.stream_appender import EventScope
+from interlock.log.tree import payload_of
+from interlock.log.verify.event_log import verify
+from interlock.questions.service import AskingCall, QuestionService
 from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import Redactor
-from interlock.session.lease import Lease, SessionLeases
-from interlock.session.manager import SessionManager
-from interlock.store.lives import Lives
-from interlock.worker.handler import Done, TaskOutcome
-from interlock.worker.queue import Backlog, InProcessBell
-from interlock.worker.rows import Task, TaskStatus
-from interlock.worker.runs import RunDesk
-from interlock.worker.tasks import MAX_INTERRUPTIONS, TaskDesk
-from interlock.worker.worker import Worker, WorkerLimits
-from interlock.workflow.completing import RunBook
-from interlock.workflow.folder import WorkflowFolder
+from interlock.runtime.task_handler import DoneOutcome, TaskOutcome
+from interlock.runtime.task_rows import Task, TaskStatus
+from interlock.runtime.tasks import MAX_INTERRUPTIONS, TaskService
+from interlock.runtime.work_queue import InProcessNotifier, WorkQueue
+from interlock.runtime.worker import Worker, WorkerLimits
+from interlock.runtime.workflow_runs import WorkflowRunService
+from interlock.sessions.leases import Lease, SessionLeases
+from interlock.sessions.manager import SessionManager
+from interlock.workflow.directory import WorkflowDirectory
+from interlock.workflow.run_store import RunStore
 
 # The processes of these tests start in a fraction of the time without what only pytest needs.
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ScriptedHandler:
 
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
         self.seen.append(task)
-        return Done() if self._handling is None else await self._handling(task, lease, cancelled)
+        return DoneOutcome() if self._handling is None else await self._handling(task, lease, cancelled)
 
 
 class TaskHarness:
@@ -58,38 +58,38 @@ class TaskHarness:
         queue_limit: int = 20,
         lease_seconds: float = 5.0,
         max_interruptions: int = MAX_INTERRUPTIONS,
-        lives: Lives | None = None,
+        lives: ProcessLocks | None = None,
     ) -> None:
         self.store = store
         self.redactor = Redactor([SECRET])
-        self.bell = InProcessBell()
-        self.questions = QuestionDesk(store.database, store.log, self.redactor, self.bell.ring)
+        self.notifier = InProcessNotifier()
+        self.questions = QuestionService(store.database, store.log, self.redactor, self.notifier.notify)
         self.sessions = SessionManager(
             *(store.database, store.log, self.redactor),
             default_mode=ToolMode.chat_safe,
             open_modes=frozenset(ToolMode),
         )
         self.leases = SessionLeases(store.log, seconds=lease_seconds, lives=lives)
-        self.backlog = Backlog(store.database, self.leases.is_gone)
-        self.tasks = TaskDesk(
-            *(store.database, store.log, self.redactor, self.sessions, self.questions, self.bell),
+        self.backlog = WorkQueue(store.database, self.leases.is_gone)
+        self.tasks = TaskService(
+            *(store.database, store.log, self.redactor, self.sessions, self.questions, self.notifier),
             queue_limit=queue_limit,
             max_interruptions=max_interruptions,
         )
-        self.runs = RunDesk(
-            *(RunBook(store.database, store.log, self.redactor), self.tasks, self.sessions),
-            *(store.log, self.redactor, self.bell),
-            WorkflowFolder(Path("no-workflows"), (), dict),
+        self.runs = WorkflowRunService(
+            *(RunStore(store.database, store.log, self.redactor), self.tasks, self.sessions),
+            *(store.log, self.redactor, self.notifier),
+            WorkflowDirectory(Path("no-workflows"), (), dict),
         )
 
-    def worker(self, handler, name: str = "w1", *, bell=None, **limits) -> Worker:
+    def worker(self, handler, name: str = "w1", *, notifier=None, **limits) -> Worker:
         return Worker(
             name,
             handler,
             log=self.store.log,
             tasks=self.tasks,
             backlog=self.backlog,
-            bell=bell or self.bell,
+            notifier=notifier or self.notifier,
             leases=self.leases,
             limits=WorkerLimits(**{"poll_seconds": 0.2, **limits}),
         )
@@ -134,7 +134,7 @@ class TaskHarness:
         )
         call = AskingCall(
             *(task.session_id, "call_1", "ask_user", task.mode, "d"),
-            scope=Scope(task.id, recorded.id),
+            scope=EventScope(task.id, recorded.id),
             lease_token=lease.token,
         )
         return await self.questions.ask(read_widget(CONFIRMATION), call)
@@ -144,7 +144,7 @@ class TaskHarness:
         task, lease = await self.started(session_id)
         question = await self.asked(task, lease)
         task = await self.tasks.wait(task.id, question.id, lease)
-        await self.leases.give_back(lease)
+        await self.leases.release(lease)
         return task, question
 
     async def ended(self, *task_ids: str) -> list[Task]:
@@ -159,7 +159,7 @@ class TaskHarness:
 
     def events(self, session_id: str) -> list[tuple[str, dict]]:
         with self.store.database.reading() as connection:
-            stored = list(whole_stream(connection, session_id))[1:]
+            stored = list(iter_stream(connection, session_id))[1:]
         return [(event.header.kind, payload_of(event)) for event in stored]
 
     def kinds(self, session_id: str) -> list[str]:

@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from interlock.channels.telegram.traffic import Pace
-from interlock.gates.verdict import SwitchWay
-from interlock.wiring.office import Office
-from interlock.wiring.telegram import Front, open_front
-from tests.harness.runtime import RuntimeHarness, open_office_here, set_environment
+from interlock.channels.telegram.rate_limit import RateLimit
+from interlock.policy.verdict import ModeSwitchMethod
+from interlock.wiring.agents import AgentRuntime
+from interlock.wiring.telegram import TelegramApp, open_telegram_app
+from tests.harness.runtime import RuntimeHarness, open_agent_runtime_here, set_environment
 from tests.harness.telegram_server import TOKEN, TelegramServer
 
 ADA, BOB, EVE = 501, 502, 666
 GROUP = -1001
 # The chats of tests are not limited unless a test is about that.
-QUICK = Pace(requests=1000, seconds=1.0, soft_seconds=0.02)
+QUICK = RateLimit(requests=1000, seconds=1.0, soft_seconds=0.02)
 
 
 def script(*items: Any) -> str:
@@ -30,14 +30,14 @@ class TelegramHarness(RuntimeHarness):
 
     def __init__(
         self,
-        office: Office,
-        front: Front,
+        agent_runtime: AgentRuntime,
+        front: TelegramApp,
         telegram: TelegramServer,
         root: Path,
         speaking: Any,
         dismissed: int,
     ) -> None:
-        super().__init__(office, root)
+        super().__init__(agent_runtime, root)
         self.front = front
         self.telegram = telegram
         self.speaking = speaking
@@ -74,7 +74,7 @@ async def open_telegram_harness(
     environment: Mapping[str, str] | None = None,
     *,
     works: bool = True,
-    pace: Pace = QUICK,
+    pace: RateLimit = QUICK,
     **callbacks: Any,
 ) -> AsyncIterator[TelegramHarness]:
     """It ends as `interlock telegram` ends."""
@@ -87,18 +87,18 @@ async def open_telegram_harness(
         "TELEGRAM_PENDING_SECONDS": "0.1",
     }
     root = set_environment(tmp_path, monkeypatch, own | dict(environment or {}))
-    async with open_office_here(way=SwitchWay.telegram) as office:
-        front = open_front(office, private=pace, group=pace, **callbacks)
+    async with open_agent_runtime_here(way=ModeSwitchMethod.telegram) as agent_runtime:
+        front = open_telegram_app(agent_runtime, private=pace, group=pace, **callbacks)
         dismissed = await front.dismiss()
-        worker = office.worker()
+        worker = agent_runtime.worker()
         if not works:
             worker.stop()
         running = [
             asyncio.create_task(part)
-            for part in (front.run(), front.hub.run(), office.listen(worker.has_room), worker.run())
+            for part in (front.run(), front.hub.run(), agent_runtime.listen(worker.has_room), worker.run())
         ]
         try:
-            yield TelegramHarness(office, front, telegram, root, running[0], dismissed)
+            yield TelegramHarness(agent_runtime, front, telegram, root, running[0], dismissed)
         finally:
             running[0].cancel()
             worker.stop()

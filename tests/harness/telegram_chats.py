@@ -11,7 +11,7 @@ BOT = {"id": 7000000001, "is_bot": True, "first_name": "Interlock", "username": 
 
 
 @dataclass
-class Shown:
+class ShownMessage:
     """A message of the bot's, as the chat shows it."""
 
     chat_id: int
@@ -37,9 +37,9 @@ class Shown:
         return bool((self.markup or {}).get("force_reply"))
 
 
-class Chats:
+class FakeChats:
     def __init__(self) -> None:
-        self.messages: dict[tuple[int, int], Shown] = {}
+        self.messages: dict[tuple[int, int], ShownMessage] = {}
         self.presses: dict[str, str | None] = {}
         self._updates: list[dict[str, Any]] = []
         self._next_update = 1000
@@ -126,7 +126,7 @@ class Chats:
 
     # -- what was shown --
 
-    def shown(self, chat_id: int) -> list[Shown]:
+    def shown(self, chat_id: int) -> list[ShownMessage]:
         """In the order of the chat."""
         found = [shown for (chat, _), shown in sorted(self.messages.items()) if chat == chat_id]
         return [shown for shown in found if not shown.is_deleted]
@@ -145,8 +145,8 @@ class Chats:
                         continue
         return found
 
-    async def until_shown(self, chat_id: int, text: str, seconds: float = 20.0) -> Shown:
-        def found() -> Shown | None:
+    async def until_shown(self, chat_id: int, text: str, seconds: float = 20.0) -> ShownMessage:
+        def found() -> ShownMessage | None:
             return next((shown for shown in self.shown(chat_id) if text in shown.text), None)
 
         try:
@@ -158,7 +158,7 @@ class Chats:
         """As a person deletes a message."""
         self.messages[chat_id, message_id].is_deleted = True
 
-    def _as_message(self, shown: Shown) -> dict[str, Any]:
+    def _as_message(self, shown: ShownMessage) -> dict[str, Any]:
         return {
             "message_id": shown.message_id,
             "date": int(time.time()),

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.telegram_rules import refusal
+from tests.harness.telegram_validation import refusal
 
 
 @dataclass(frozen=True)
-class TelegramFault:
+class InjectedFault:
     """What becomes of one request instead of an ordinary answer."""
 
     status: int = 200
@@ -19,15 +19,15 @@ class TelegramFault:
     seconds: float = 0.0
 
 
-def flood(seconds: int) -> TelegramFault:
+def flood(seconds: int) -> InjectedFault:
     description = f"Too Many Requests: retry after {seconds}"
-    return TelegramFault(429, {**refusal(429, description), "parameters": {"retry_after": seconds}})
+    return InjectedFault(429, {**refusal(429, description), "parameters": {"retry_after": seconds}})
 
 
-LOST = TelegramFault(drops=True)
-LOST_AFTER = TelegramFault(drops=True, after_effect=True)
-BAD_GATEWAY = TelegramFault(502, "<html><body>Bad Gateway</body></html>")
-INTERNAL = TelegramFault(500, refusal(500, "Internal Server Error"))
-CONFLICT = TelegramFault(409, refusal(409, "Conflict: terminated by other getUpdates request"))
-UNAUTHORIZED = TelegramFault(401, refusal(401, "Unauthorized"))
-BLOCKED = TelegramFault(403, refusal(403, "Forbidden: bot was blocked by the user"))
+LOST = InjectedFault(drops=True)
+LOST_AFTER = InjectedFault(drops=True, after_effect=True)
+BAD_GATEWAY = InjectedFault(502, "<html><body>Bad Gateway</body></html>")
+INTERNAL = InjectedFault(500, refusal(500, "Internal Server Error"))
+CONFLICT = InjectedFault(409, refusal(409, "Conflict: terminated by other getUpdates request"))
+UNAUTHORIZED = InjectedFault(401, refusal(401, "Unauthorized"))
+BLOCKED = InjectedFault(403, refusal(403, "Forbidden: bot was blocked by the user"))

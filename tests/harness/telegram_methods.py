@@ -5,11 +5,11 @@ import re
 import time
 from typing import Any
 
-from tests.harness.telegram_chats import BOT, Chats, Shown
-from tests.harness.telegram_rules import Refused, check_markup, check_text
+from tests.harness.telegram_chats import BOT, FakeChats, ShownMessage
+from tests.harness.telegram_validation import BotApiRefusal, check_markup, check_text
 
 
-class BotMethods(Chats):
+class FakeBotApiMethods(FakeChats):
     """What no bot should do at all is in `faults`."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class BotMethods(Chats):
         self, offset: int = 0, timeout: int = 0, limit: int = 100, allowed_updates: list[str] | None = None
     ) -> list[dict[str, Any]]:
         if not 1 <= limit <= 100:
-            raise Refused("limit must be between 1 and 100")
+            raise BotApiRefusal("limit must be between 1 and 100")
         async with self._more:
             self._polling += 1
             self.polls += 1
@@ -45,16 +45,16 @@ class BotMethods(Chats):
                 except TimeoutError:
                     continue
             if mine != self._polling:
-                raise Refused("Conflict: terminated by other getUpdates request", 409)
+                raise BotApiRefusal("Conflict: terminated by other getUpdates request", 409)
             repeated, self.repeated = self.repeated, []
             return [*repeated, *self._updates][:limit]
 
     async def _set_my_commands(self, commands: list[dict[str, str]]) -> bool:
         for command in commands:
             if not re.fullmatch(r"[a-z0-9_]{1,32}", command["command"]):
-                raise Refused("BOT_COMMAND_INVALID")
+                raise BotApiRefusal("BOT_COMMAND_INVALID")
             if not 1 <= len(command["description"]) <= 256:
-                raise Refused("BOT_COMMAND_DESCRIPTION_INVALID")
+                raise BotApiRefusal("BOT_COMMAND_DESCRIPTION_INVALID")
         self.commands = commands
         return True
 
@@ -68,10 +68,10 @@ class BotMethods(Chats):
         link_preview_options: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         if chat_id not in self._known_chats:
-            raise Refused("chat not found")
+            raise BotApiRefusal("chat not found")
         check_text(str(text), entities or [], self.faults)
         check_markup(reply_markup, self.faults)
-        shown = Shown(chat_id, self._message_id(), str(text).strip(), entities or [], reply_markup)
+        shown = ShownMessage(chat_id, self._message_id(), str(text).strip(), entities or [], reply_markup)
         shown.reply_to = (reply_parameters or {}).get("message_id")
         shown.versions.append(shown.text)
         self.messages[chat_id, shown.message_id] = shown
@@ -88,16 +88,18 @@ class BotMethods(Chats):
     ) -> dict[str, Any]:
         shown = self.messages.get((chat_id, message_id))
         if shown is None or shown.is_deleted:
-            raise Refused("message to edit not found")
+            raise BotApiRefusal("message to edit not found")
         if shown.wants_reply:
-            raise Refused("message can't be edited")
+            raise BotApiRefusal("message can't be edited")
         check_text(str(text), entities or [], self.faults)
         check_markup(reply_markup, self.faults)
         if reply_markup is not None and "inline_keyboard" not in reply_markup:
-            raise Refused("inline keyboard expected")
+            raise BotApiRefusal("inline keyboard expected")
         new = (str(text).strip(), entities or [], reply_markup)
         if new == (shown.text, shown.entities, shown.markup):
-            raise Refused("message is not modified: specified new message content is exactly the same")
+            raise BotApiRefusal(
+                "message is not modified: specified new message content is exactly the same"
+            )
         shown.text, shown.entities, shown.markup = new
         shown.versions.append(shown.text)
         return self._as_message(shown)
@@ -105,7 +107,7 @@ class BotMethods(Chats):
     async def _delete_message(self, chat_id: int, message_id: int) -> bool:
         shown = self.messages.get((chat_id, message_id))
         if shown is None or shown.is_deleted:
-            raise Refused("message to delete not found")
+            raise BotApiRefusal("message to delete not found")
         shown.is_deleted = True
         return True
 
@@ -113,13 +115,13 @@ class BotMethods(Chats):
         self, callback_query_id: str, text: str = "", show_alert: bool = False
     ) -> bool:
         if callback_query_id not in self.presses:
-            raise Refused("query is too old and response timeout expired or query ID is invalid")
+            raise BotApiRefusal("query is too old and response timeout expired or query ID is invalid")
         if len(str(text)) > 200:
-            raise Refused("MESSAGE_TOO_LONG")
+            raise BotApiRefusal("MESSAGE_TOO_LONG")
         self.presses[callback_query_id] = str(text)
         return True
 
     async def _send_chat_action(self, chat_id: int, action: str) -> bool:
         if action != "typing":
-            raise Refused("wrong parameter action in request")
+            raise BotApiRefusal("wrong parameter action in request")
         return True

@@ -16,27 +16,27 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.harness.telegram_faults import TelegramFault
-from tests.harness.telegram_methods import BotMethods
-from tests.harness.telegram_rules import PARAMETERS, Refused, refusal
+from tests.harness.telegram_faults import InjectedFault
+from tests.harness.telegram_methods import FakeBotApiMethods
+from tests.harness.telegram_validation import PARAMETERS, BotApiRefusal, refusal
 
 TOKEN = "7000000001:AAF-double_double_double_double_dou"
 
 
 @dataclass(frozen=True)
-class Request:
+class BotApiRequest:
     time: float
     method: str
     parameters: Mapping[str, Any]
 
 
-class TelegramServer(BotMethods):
+class TelegramServer(FakeBotApiMethods):
     def __init__(self, token: str = TOKEN) -> None:
         super().__init__()
         self.token = token
-        self.requests: list[Request] = []
+        self.requests: list[BotApiRequest] = []
         self.limits: dict[str, tuple[int, float]] | None = None
-        self._troubles: dict[str, deque[TelegramFault]] = defaultdict(deque)
+        self._troubles: dict[str, deque[InjectedFault]] = defaultdict(deque)
         self._times: dict[int, deque[float]] = defaultdict(deque)
         # Until when a chat was told to be left alone; None: all of them.
         self._silent: dict[int | None, float] = {}
@@ -77,7 +77,7 @@ class TelegramServer(BotMethods):
     def sent(self, method: str) -> list[Mapping[str, Any]]:
         return [request.parameters for request in self.requests if request.method == method]
 
-    def trouble(self, method: str, *troubles: TelegramFault) -> None:
+    def trouble(self, method: str, *troubles: InjectedFault) -> None:
         """What becomes of its next requests."""
         self._troubles[method].extend(troubles)
 
@@ -90,7 +90,7 @@ class TelegramServer(BotMethods):
         method = found[2]
         given = {name: _value(value) for name, value in (await request.post()).items()}
         async with self._more:
-            self.requests.append(Request(time.monotonic(), method, given))
+            self.requests.append(BotApiRequest(time.monotonic(), method, given))
             self._more.notify_all()
         self._check_silence(method, given)
         trouble = self._troubles[method].popleft() if self._troubles[method] else None
@@ -109,7 +109,7 @@ class TelegramServer(BotMethods):
             return self._press_chats.get(given["callback_query_id"])
         return given.get("chat_id")
 
-    def _note_silence(self, method: str, given: Mapping[str, Any], trouble: TelegramFault) -> None:
+    def _note_silence(self, method: str, given: Mapping[str, Any], trouble: InjectedFault) -> None:
         if trouble.status == 429 and isinstance(trouble.body, Mapping):
             seconds = trouble.body["parameters"]["retry_after"]
             self._silent[self._chat_of(method, given)] = time.monotonic() + seconds
@@ -123,7 +123,7 @@ class TelegramServer(BotMethods):
         if left > 0:
             self.faults.append(f"{method} to {chat_id}, {left:.2f} seconds before the end of a flood wait")
 
-    def _fail(self, request: web.Request, trouble: TelegramFault) -> web.StreamResponse:
+    def _fail(self, request: web.Request, trouble: InjectedFault) -> web.StreamResponse:
         if trouble.drops:
             request.transport.abort()
             return web.Response()
@@ -140,7 +140,7 @@ class TelegramServer(BotMethods):
             self._count(method, given)
             named = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", method)
             result = await getattr(self, f"_{named}")(**given)
-        except Refused as refused:
+        except BotApiRefusal as refused:
             if refused.status == 429:
                 answer = refusal(429, str(refused)) | {"parameters": {"retry_after": 1}}
                 return _json(answer, 429)
@@ -164,7 +164,7 @@ class TelegramServer(BotMethods):
         times.append(now)
         if len(times) > count:
             self.faults.append(f"{len(times)} requests within {seconds} seconds in {chat_id}")
-            raise Refused("Too Many Requests: retry after 1", 429)
+            raise BotApiRefusal("Too Many Requests: retry after 1", 429)
 
 
 def _json(document: Any, status: int = 200) -> web.Response:

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Self
 
 from tests.harness.cli import CliRunner
-from tests.harness.forked import fork_server
+from tests.harness.fork_client import shared_fork_client
 
 PATIENCE_SECONDS = 60.0
 PROMPT = "you> "
 
 
-class Terminal:
+class PseudoTerminal:
     """`interlock` in a terminal of its own. Leaving the block ends it, whatever it does."""
 
     def __init__(self, shell: CliRunner, *arguments: str) -> None:
@@ -31,7 +31,7 @@ class Terminal:
         environment = {"TERM": "xterm", "LANG": "C.UTF-8", **self._shell.environment}
         self._end, self._other = pty.openpty()
         fcntl.ioctl(self._end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
-        self.pid = fork_server().start(
+        self.pid = shared_fork_client().start(
             *self._arguments,
             environment=environment,
             folder=self._shell.home,
@@ -45,7 +45,7 @@ class Terminal:
     ) -> None:
         if self.pid:
             os.kill(self.pid, 9)
-            fork_server().wait(self.pid, PATIENCE_SECONDS)
+            shared_fork_client().wait(self.pid, PATIENCE_SECONDS)
         self._leave_to_it()
         os.close(self._end)
 
@@ -83,7 +83,7 @@ class Terminal:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._read(deadline):
             pass
-        code = fork_server().wait(self.pid, PATIENCE_SECONDS)
+        code = shared_fork_client().wait(self.pid, PATIENCE_SECONDS)
         self.pid = 0
         return code
 

@@ -5,29 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.endpoints import ImageEndpoint
+from interlock.config.image_endpoint import ImageEndpoint
 from interlock.config.modes import ToolMode
-from interlock.events.feed import whole_stream
-from interlock.events.tree import payload_of
-from interlock.gates.authority import Authority, AuthorityCache
 from interlock.gates.gate import ToolCall
-from interlock.gates.policy import FsPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import CallLimits, Situation
+from interlock.log.read import iter_stream
+from interlock.log.tree import payload_of
+from interlock.policy.authority import Authority, AuthorityCache
+from interlock.policy.inputs import AuthorityInputs, CallLimits
+from interlock.policy.policy import FsPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.changes import FileChanges
-from interlock.sandbox.choice import Choice, makers
-from interlock.sandbox.jobs import Backend, JobLimits
-from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.backend_selection import BackendSelection, backend_factories
+from interlock.sandbox.changes import FileChanger
+from interlock.sandbox.jobs import JobLimits, SandboxBackend
 from interlock.sandbox.programs import BASH, RG, locate
+from interlock.sandbox.undo_store import UndoStore
 from interlock.tools.builtins import FileServices
 from interlock.tools.builtins.generate_image import ImageServices
-from interlock.tools.files.seen import SeenFiles
-from interlock.tools.files.undoing import UndoDesk
-from interlock.tools.files.writing import WritingDesk
+from interlock.tools.files.read_history import ReadHistory
+from interlock.tools.files.undo_service import UndoService
+from interlock.tools.files.write_operations import WriteServices
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from interlock.tools.shell.outputs import KeptOutputs
+from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
 from interlock.wiring import build_registry, capabilities
 from tests.harness.store import StoreHarness
@@ -52,10 +52,10 @@ class ToolHarness:
         self.policy = ToolPolicy()
         self.limits = CallLimits()
         self.redactor = Redactor([SECRET])
-        self.kept = KeptVersions(folder / "state" / "kept", max_bytes=64 * 1024 * 1024)
-        self.undo = UndoDesk(self.kept, store.log, _no_task)
-        self.outputs = KeptOutputs(folder / "state" / "outputs", max_bytes=64 * 1024 * 1024)
-        self.backend: Backend | None = None
+        self.kept = UndoStore(folder / "state" / "kept", max_bytes=64 * 1024 * 1024)
+        self.undo = UndoService(self.kept, store.log, _no_task)
+        self.outputs = OutputSpool(folder / "state" / "outputs", max_bytes=64 * 1024 * 1024)
+        self.backend: SandboxBackend | None = None
         self.images: ImageEndpoint | None = None
         self.job_limits = JobLimits()
         self._build()
@@ -63,7 +63,7 @@ class ToolHarness:
         self._count = 0
 
     def _build(self) -> None:
-        desk = WritingDesk(FileChanges(self.kept), SeenFiles(self.store.database.reading))
+        desk = WriteServices(FileChanger(self.kept), ReadHistory(self.store.database.reading))
         self.registry = build_registry(
             None,
             FileServices(self.redactor, desk, locate(RG, ())),
@@ -78,7 +78,7 @@ class ToolHarness:
 
     async def open_sandbox(self, name: str = "landlock") -> None:
         """Let commands run, in the real sandbox."""
-        self.backend = makers(())[name]()
+        self.backend = backend_factories(())[name]()
         if self.backend is None:
             pytest.skip(f"{name} is not installed")
         self._build()
@@ -92,13 +92,13 @@ class ToolHarness:
         """Of the workbench's tools, or of other ones."""
         authorities = self.authorities if registry is None else AuthorityCache(registry)
         return authorities.get(
-            Situation(
+            AuthorityInputs(
                 mode=self.mode,
                 open_modes=frozenset(ToolMode),
                 environment=self.policy,
                 capabilities=capabilities(
                     self.roots,
-                    sandbox=Choice(self.backend, "none here"),
+                    sandbox=BackendSelection(self.backend, "none here"),
                     images=self.images or "no image endpoint is configured",
                 ),
                 limits=self.limits,
@@ -156,8 +156,7 @@ class ToolHarness:
     def events(self) -> list[tuple[str, dict]]:
         with self.store.database.reading() as connection:
             return [
-                (event.header.kind, payload_of(event))
-                for event in whole_stream(connection, self.session_id)
+                (event.header.kind, payload_of(event)) for event in iter_stream(connection, self.session_id)
             ]
 
     def last_event(self) -> tuple[str, dict]:

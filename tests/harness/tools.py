@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from interlock.config.modes import ALL_MODES
-from interlock.gates.authority import Authority
-from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.gates.gate import ClearedCall, GateContext, Refusal, ToolCall, judge
+from interlock.policy.authority import Authority
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 
 _ELSEWHERE = ThreadPoolExecutor(1)
 
@@ -97,9 +97,9 @@ class DeclaredTool(UndeclaredTool):
         return await result if asyncio.iscoroutine(result) else result
 
 
-def judged(call: ToolCall, authority: Authority, registry: ToolRegistry) -> ClearedCall | Refusal:
+def judge_call(call: ToolCall, authority: Authority, registry: ToolRegistry) -> ClearedCall | Refusal:
     """The gate's judgement, for tests with and without an event loop of their own."""
-    return _ELSEWHERE.submit(asyncio.run, judge(call, authority, registry, Caller("s"))).result()
+    return _ELSEWHERE.submit(asyncio.run, judge(call, authority, registry, GateContext("s"))).result()
 
 
 def file_reader() -> DeclaredTool:

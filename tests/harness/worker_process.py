@@ -14,27 +14,27 @@ import time
 from dataclasses import dataclass
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import SessionRenamed
-from interlock.events.log import EventLog
-from interlock.gates.authority import compile_authority
+from interlock.core.errors import SessionFenced
+from interlock.db.database import Database, StoreConfig, open_database
+from interlock.db.process_locks import ProcessLocks
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Situation
-from interlock.infra.errors import SessionFenced
+from interlock.log.kinds import SessionRenamed
+from interlock.log.writer import EventLog
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
-from interlock.session.lease import Lease
-from interlock.store.database import Database, StoreConfig, open_database
-from interlock.store.lives import Lives
-from interlock.tools.base import Effect, PolicySwitch
+from interlock.runtime.task_handler import DoneOutcome, TaskOutcome, WaitingOutcome
+from interlock.runtime.task_rows import Task
+from interlock.sessions.leases import Lease
 from interlock.tools.registry import ToolRegistry
-from interlock.worker.handler import Done, TaskOutcome, Waiting
-from interlock.worker.rows import Task
+from interlock.tools.tool import Effect, PolicySwitch
 from tests.harness.tasks import TaskHarness
 from tests.harness.tools import DeclaredTool
 
 
 @dataclass
-class Opened:
+class OpenStore:
     database: Database
     log: EventLog
 
@@ -43,7 +43,7 @@ def tell(**facts: object) -> None:
     os.write(1, json.dumps(facts).encode() + b"\n")
 
 
-class ByTheMessage:
+class MessageDrivenHandler:
     def __init__(self, shop: TaskHarness, lease_seconds: float) -> None:
         self._shop = shop
         self._lease_seconds = lease_seconds
@@ -64,12 +64,12 @@ class ByTheMessage:
         for _ in range(2):
             await self._write(task, lease)
             await asyncio.sleep(0.05)
-        return Done()
+        return DoneOutcome()
 
     async def call(self, task: Task, lease: Lease) -> TaskOutcome:
         """At the first attempt a tool call that never ends."""
         if task.attempts > 1:
-            return Done()
+            return DoneOutcome()
 
         async def run(_arguments: object, _context: object) -> None:
             tell(calling=task.id)
@@ -78,11 +78,11 @@ class ByTheMessage:
         registry = ToolRegistry()
         switches = frozenset({PolicySwitch.fs})
         registry.register(DeclaredTool("writer", effect=Effect.write, switches=switches, run=run))
-        authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+        authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
         runner = ToolRunner(registry, self._shop.store.log, Redactor())
         context = CallContext(task.session_id, task.scope, lease.token)
         await runner.call(ToolCall("call_1", "writer", "{}"), authority, context)
-        return Done()
+        return DoneOutcome()
 
     async def oversleep(self, task: Task, lease: Lease) -> TaskOutcome:
         """At the first attempt wait to be stopped for long, and then try to write."""
@@ -98,16 +98,16 @@ class ByTheMessage:
                     tell(fenced=task.id)
                     raise
             before = time.monotonic()
-        return Done()
+        return DoneOutcome()
 
     async def ask(self, task: Task, lease: Lease) -> TaskOutcome:
         if task.attempts > 1:
-            return Done()
-        return Waiting((await self._shop.asked(task, lease)).id)
+            return DoneOutcome()
+        return WaitingOutcome((await self._shop.asked(task, lease)).id)
 
     async def die(self, _task: Task, _lease: Lease) -> TaskOutcome:
         os.kill(os.getpid(), signal.SIGKILL)
-        return Done()
+        return DoneOutcome()
 
     async def _write(self, task: Task, lease: Lease) -> None:
         event = SessionRenamed(who=lease.holder, title=task.id)
@@ -119,12 +119,14 @@ async def work(url: str, name: str, lease_seconds: float, max_interruptions: int
     log = EventLog(database, Redactor())
     config = database.config
     shop = TaskHarness(
-        Opened(database, log),
+        OpenStore(database, log),
         lease_seconds=lease_seconds,
         max_interruptions=max_interruptions,
-        lives=Lives(config.path.with_name("lives")) if config.is_sqlite else None,
+        lives=ProcessLocks(config.path.with_name("lives")) if config.is_sqlite else None,
     )
-    worker = shop.worker(ByTheMessage(shop, lease_seconds), name, poll_seconds=0.1, stop_grace_seconds=0)
+    worker = shop.worker(
+        MessageDrivenHandler(shop, lease_seconds), name, poll_seconds=0.1, stop_grace_seconds=0
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     tell(ready=name)
     await worker.run()

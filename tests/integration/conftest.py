@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness.one_tool import OneToolHarness
+from tests.harness.single_tool import SingleToolHarness
 from tests.harness.store import StoreHarness
 from tests.harness.tool_calls import ToolHarness
 from tests.harness.tools import DeclaredTool
@@ -12,8 +12,8 @@ from tests.harness.tools import DeclaredTool
 async def make_harness(store: StoreHarness):
     session = await store.sessions.create(opened_by="test")
 
-    def build(tool=None, **limits) -> OneToolHarness:
-        return OneToolHarness(store, tool or DeclaredTool(), session.id, **limits)
+    def build(tool=None, **limits) -> SingleToolHarness:
+        return SingleToolHarness(store, tool or DeclaredTool(), session.id, **limits)
 
     return build
 

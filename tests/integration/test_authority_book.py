@@ -3,11 +3,11 @@
 import asyncio
 
 from interlock.config.modes import ToolMode
-from interlock.events.feed import read_stream
-from interlock.events.verify import verify
-from interlock.gates.authority import compile_authority
-from interlock.gates.book import AuthorityBook, look_up
-from interlock.gates.situation import Situation
+from interlock.gates.authority_ledger import AuthorityLedger, find_authority
+from interlock.log.read import read_stream
+from interlock.log.verify.event_log import verify
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
 from interlock.tools.registry import ToolRegistry
 from tests.harness.store import open_store
 from tests.harness.tools import DeclaredTool
@@ -17,29 +17,29 @@ def authority(*names: str):
     registry = ToolRegistry()
     for name in names:
         registry.register(DeclaredTool(name))
-    return compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    return compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
 
 
 async def test_it_is_entered_once_whoever_enters_it(store):
     one, other = authority("a"), authority("a", "b")
     second = open_store(store.config)
-    books = [AuthorityBook(store.log), AuthorityBook(second.log)]
+    books = [AuthorityLedger(store.log), AuthorityLedger(second.log)]
     await asyncio.gather(*(book.enter(each) for book in books for each in (one, other, one)))
     with store.database.reading() as connection:
         events = [stored.event() for stored in read_stream(connection, "system")]
         assert sorted(event.digest for event in events) == sorted([one.digest, other.digest])
-        found = look_up(connection, one.digest[:10])
+        found = find_authority(connection, one.digest[:10])
         assert (found["digest"], found["genuine"]) == (one.digest, True)
         assert found["verdicts"] == [["a", "allowed"]]
-        assert look_up(connection, "") is None
+        assert find_authority(connection, "") is None
         assert verify(connection).ok
     second.close()
 
 
 async def test_an_entry_that_was_changed_is_found(store):
     one = authority("a")
-    await AuthorityBook(store.log).enter(one)
+    await AuthorityLedger(store.log).enter(one)
     store.execute("UPDATE events SET facts = replace(facts, 'allowed', 'ALLOWED')")
     with store.database.reading() as connection:
         assert verify(connection).faults
-        assert look_up(connection, one.digest)["genuine"] is False
+        assert find_authority(connection, one.digest)["genuine"] is False

@@ -6,15 +6,15 @@ from hashlib import sha256
 import orjson
 import pytest
 
-from interlock.events.catalog import SessionRenamed
-from interlock.events.checkpoint import write_checkpoint
-from interlock.events.feed import START, read_all, read_stream
-from interlock.events.verify import verify
-from interlock.infra.errors import PersonError, StoreLocked, StoreTooNew
-from interlock.session.models import Role
-from interlock.store.archive import back_up, restore
-from interlock.store.database import StoreConfig, open_database
-from interlock.store.upgrade import upgrade
+from interlock.core.errors import StoreLocked, StoreTooNew, UserError
+from interlock.db.backup import create_backup, restore
+from interlock.db.database import StoreConfig, open_database
+from interlock.db.upgrade import upgrade
+from interlock.log.checkpoint import write_checkpoint
+from interlock.log.kinds import SessionRenamed
+from interlock.log.read import LOG_START, read_all, read_stream
+from interlock.log.verify.event_log import verify
+from interlock.sessions.models import Role
 from tests.harness.questions import QuestionHarness
 from tests.harness.store import StoreHarness, open_store
 from tests.harness.tasks import TaskHarness
@@ -74,7 +74,7 @@ def target(request, tmp_path) -> StoreConfig:
 
 async def test_a_backup_restores_into_either_database(store, target, tmp_path):
     await filled(store)
-    back_up(store.database, tmp_path / "b.zip")
+    create_backup(store.database, tmp_path / "b.zip")
     assert restore(target, tmp_path / "b.zip", replace_existing=False, check=checked) is None
     again = open_store(target)
     assert contents(again) == contents(store)
@@ -82,7 +82,7 @@ async def test_a_backup_restores_into_either_database(store, target, tmp_path):
     assert recorded[0].seq == 3
     with again.database.reading() as connection:
         assert verify(connection).ok
-        assert len(read_all(connection, after=START)) == len(contents(store)["events"]) + 1
+        assert len(read_all(connection, after=LOG_START)) == len(contents(store)["events"]) + 1
     again.close()
 
 
@@ -90,7 +90,7 @@ async def test_after_a_restore_the_next_checkpoint_covers_what_is_new(store, tar
     """What checkpoints cover is read from the chain, so it means the same in another database."""
     await filled(store)
     await store.log.append("talk", SessionRenamed(who="t", title="after the checkpoint"))
-    back_up(store.database, tmp_path / "b.zip")
+    create_backup(store.database, tmp_path / "b.zip")
     restore(target, tmp_path / "b.zip", replace_existing=False, check=checked)
     again = open_store(target)
     await write_checkpoint(again.log)
@@ -133,9 +133,9 @@ async def test_a_backup_of_an_older_schema_is_upgraded_on_the_way(tmp_path):
 
 async def test_a_store_is_not_replaced_by_accident(store, tmp_path):
     await filled(store)
-    back_up(store.database, tmp_path / "b.zip")
+    create_backup(store.database, tmp_path / "b.zip")
     before = contents(store)
-    with pytest.raises(PersonError, match="--replace"):
+    with pytest.raises(UserError, match="--replace"):
         restore(store.config, tmp_path / "b.zip", replace_existing=False, check=checked)
     assert contents(store) == before
 
@@ -143,7 +143,7 @@ async def test_a_store_is_not_replaced_by_accident(store, tmp_path):
 async def test_a_store_is_replaced_when_asked_and_the_old_one_kept(sqlite_config, tmp_path):
     store = open_store(sqlite_config)
     await filled(store)
-    back_up(store.database, tmp_path / "b.zip")
+    create_backup(store.database, tmp_path / "b.zip")
     before = contents(store)
     await store.sessions.create(opened_by="test", session_id="later")
     with pytest.raises(StoreLocked):
@@ -168,7 +168,7 @@ async def test_postgres_is_replaced_when_asked(postgres_server, tmp_path):
     with postgres_server.database() as config:
         store = open_store(config)
         await filled(store)
-        back_up(store.database, tmp_path / "b.zip")
+        create_backup(store.database, tmp_path / "b.zip")
         before = contents(store)
         await store.sessions.create(opened_by="test", session_id="later")
         store.close()
@@ -187,7 +187,7 @@ def rewritten(source, target, change) -> None:
 async def test_a_damaged_backup_replaces_nothing(sqlite_store, target, tmp_path):
     await filled(sqlite_store)
     good = tmp_path / "b.zip"
-    back_up(sqlite_store.database, good)
+    create_backup(sqlite_store.database, good)
     rewritten(
         good,
         tmp_path / "changed.zip",
@@ -201,7 +201,7 @@ async def test_a_damaged_backup_replaces_nothing(sqlite_store, target, tmp_path)
         lambda name, data: b'{"application":"x"}' if name[0:4] == "mani" else data,
     )
     for name in ("changed", "cut", "text", "other", "missing"):
-        with pytest.raises(PersonError) as raised:
+        with pytest.raises(UserError) as raised:
             restore(target, tmp_path / f"{name}.zip", replace_existing=False, check=checked)
         assert "\n" not in str(raised.value)
     restore(target, good, replace_existing=False, check=checked)
@@ -210,14 +210,14 @@ async def test_a_damaged_backup_replaces_nothing(sqlite_store, target, tmp_path)
 async def test_a_backup_that_does_not_verify_replaces_nothing(sqlite_store, target, tmp_path):
     await filled(sqlite_store)
     sqlite_store.execute("UPDATE messages SET content = 'forged' WHERE session_id = 'talk'")
-    back_up(sqlite_store.database, tmp_path / "b.zip")
+    create_backup(sqlite_store.database, tmp_path / "b.zip")
 
     def check(connection) -> None:
         report = verify(connection)
         if not report.ok:
-            raise PersonError(str(report.faults[0]))
+            raise UserError(str(report.faults[0]))
 
-    with pytest.raises(PersonError, match="transcript row was changed"):
+    with pytest.raises(UserError, match="transcript row was changed"):
         restore(target, tmp_path / "b.zip", replace_existing=False, check=check)
     if target.is_sqlite:
         assert target.path.stat().st_size == 0
@@ -231,7 +231,7 @@ async def test_a_backup_that_does_not_verify_replaces_nothing(sqlite_store, targ
 
 
 async def test_a_backup_from_the_future_is_refused(sqlite_store, target, tmp_path):
-    back_up(sqlite_store.database, tmp_path / "b.zip")
+    create_backup(sqlite_store.database, tmp_path / "b.zip")
 
     def newer(name: str, data: bytes) -> bytes:
         return orjson.dumps(orjson.loads(data) | {"schema": "9999"}) if name == "manifest.json" else data
@@ -242,10 +242,10 @@ async def test_a_backup_from_the_future_is_refused(sqlite_store, target, tmp_pat
 
 
 async def test_a_backup_never_overwrites_a_file_and_is_private(sqlite_store, tmp_path):
-    back_up(sqlite_store.database, tmp_path / "b.zip")
+    create_backup(sqlite_store.database, tmp_path / "b.zip")
     assert (tmp_path / "b.zip").stat().st_mode & 0o077 == 0
-    with pytest.raises(PersonError, match="never overwrites"):
-        back_up(sqlite_store.database, tmp_path / "b.zip")
-    with pytest.raises(PersonError, match="cannot be written"):
-        back_up(sqlite_store.database, tmp_path / "no" / "such" / "b.zip")
+    with pytest.raises(UserError, match="never overwrites"):
+        create_backup(sqlite_store.database, tmp_path / "b.zip")
+    with pytest.raises(UserError, match="cannot be written"):
+        create_backup(sqlite_store.database, tmp_path / "no" / "such" / "b.zip")
     assert [path.name for path in tmp_path.glob("*.part")] == []

@@ -4,12 +4,12 @@ import zipfile
 
 import pytest
 
-from interlock.events.verify import verify
-from interlock.gateway.auth import Credentials
+from interlock.db.backup import create_backup, restore
+from interlock.db.database import StoreConfig
+from interlock.db.upgrade import upgrade
+from interlock.gateway.auth import CredentialService
+from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import Redactor
-from interlock.store.archive import back_up, restore
-from interlock.store.database import StoreConfig
-from interlock.store.upgrade import upgrade
 from tests.harness.store import open_store
 
 
@@ -17,8 +17,8 @@ def checked(connection) -> None:
     assert verify(connection).ok
 
 
-def credentials_of(store) -> Credentials:
-    return Credentials(store.database, store.log, Redactor())
+def credentials_of(store) -> CredentialService:
+    return CredentialService(store.database, store.log, Redactor())
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def test_a_restored_store_lets_nobody_in(store, elsewhere, tmp_path):
     here = credentials_of(store)
     token = await here.add_token("ci", who="x")
     browser = await here.redeem_code(await here.issue_code(who="x"), browser_days=1)
-    back_up(store.database, tmp_path / "b.zip")
+    create_backup(store.database, tmp_path / "b.zip")
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         assert "credentials.jsonl" not in archive.namelist()
     before = open_store(elsewhere)

@@ -11,26 +11,26 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import SessionRenamed
-from interlock.events.ledger import NO_SCOPE
-from interlock.gates.authority import compile_authority
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Situation
-from interlock.infra.errors import (
+from interlock.core.errors import (
     AuditUnavailable,
-    StoreAway,
     StoreCorrupt,
     StoreError,
     StoreForeign,
     StoreFull,
     StoreLocked,
     StoreTooNew,
+    StoreUnavailable,
     StoreUnwritable,
-    may_pass,
+    is_transient,
 )
+from interlock.db.database import StoreConfig, open_database
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.log.kinds import SessionRenamed
+from interlock.log.stream_appender import NO_SCOPE
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
-from interlock.store.database import StoreConfig, open_database
 from interlock.tools.registry import ToolRegistry
 from tests.harness.store import open_store
 from tests.harness.tools import DeclaredTool
@@ -196,14 +196,14 @@ def fill(folder: Path) -> None:
 async def call_through(store, session_id: str, tool: DeclaredTool) -> None:
     registry = ToolRegistry()
     registry.register(tool)
-    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, store.log, Redactor())
     await runner.call(ToolCall("c", tool.name, "{}"), authority, CallContext(session_id))
 
 
 @root_only
 async def test_on_a_full_disk_no_tool_runs_and_nothing_is_damaged(tmp_path):
-    from interlock.events.verify import verify
+    from interlock.log.verify.event_log import verify
 
     folder = mounted(tmp_path, "size=8m")
     store = open_store(config_at(folder / "state" / "interlock.db"))
@@ -307,10 +307,10 @@ async def test_a_connection_that_is_lost_in_a_transaction_is_told(postgres_serve
                 admin.execute(END_ALL)
             transaction.record(SessionRenamed(who="t", title="lost"), NO_SCOPE)
 
-        with pytest.raises(StoreAway, match="PostgreSQL") as raised:
+        with pytest.raises(StoreUnavailable, match="PostgreSQL") as raised:
             await store.log.transact(session.id, work)
-        assert may_pass(raised.value)
-        with pytest.raises(StoreAway):
+        assert is_transient(raised.value)
+        with pytest.raises(StoreUnavailable):
             await store.database.read(lambda db: [_ended(config, db)])
         assert (await store.sessions.get(session.id)).id == session.id
         recorded = await store.log.append(session.id, SessionRenamed(who="t", title="y"))

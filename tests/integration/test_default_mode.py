@@ -5,7 +5,7 @@ import inspect
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.redaction.redactor import Redactor
-from interlock.session.manager import SessionManager
+from interlock.sessions.manager import SessionManager
 from interlock.wiring import open_runtime
 
 

@@ -10,9 +10,9 @@ import pytest
 from pydantic import Field
 
 from interlock import embed
+from interlock.core.errors import ConfigurationError
 from interlock.embed import ErrorCode, ModeNotOpen, ToolError, ToolResult, open_gates, tool
-from interlock.infra.errors import ConfigurationError
-from tests.harness.logs import capture_logs
+from tests.harness.log_capture import capture_logs
 
 
 @tool(modes=["chat", "coding"], effect="read")

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from interlock.events import export as events_export
-from interlock.events.catalog import SYSTEM_STREAM, merged
-from interlock.events.checkpoint import write_checkpoint
-from interlock.events.export import begin_events, events_page, export_events
-from interlock.infra.errors import SessionNotFound
-from interlock.session import export as session_export
-from interlock.session.export import begin_export, export_lines, export_page
-from interlock.session.models import Role
+from interlock.core.errors import SessionNotFound
+from interlock.log import export as events_export
+from interlock.log.checkpoint import write_checkpoint
+from interlock.log.export import begin_event_export, export_events, read_event_export_page
+from interlock.log.kinds import SYSTEM_STREAM, merge_payload
+from interlock.sessions import export as session_export
+from interlock.sessions.export import begin_session_export, export_session, read_session_export_page
+from interlock.sessions.models import Role
 from tests.harness.store import StoreHarness
 
 
@@ -38,23 +38,23 @@ def read(lines) -> list[dict]:
 async def test_a_session_is_its_line_its_messages_and_its_events(store, page):
     session = await talk(store)
     with store.database.reading() as connection:
-        told = read(export_lines(connection, session))
+        told = read(export_session(connection, session))
     assert [line["type"] for line in told] == ["session"] + ["message"] * 6 + ["event"] * 7
     assert (told[0]["id"], told[0]["title"], told[0]["last_seq"]) == ("talk", "a", 7)
     assert [line["content"] for line in told[1:7]] == [f"message {number}" for number in range(6)]
     assert [line["seq"] for line in told[7:]] == [1, 2, 3, 4, 5, 6, 7]
-    assert merged(told[7]["facts"], told[7]["content"])["title"] == "a"
+    assert merge_payload(told[7]["facts"], told[7]["content"])["title"] == "a"
     assert len(told[7]["hash"]) == 64
 
 
 async def test_what_is_said_during_an_export_is_not_half_in_it(store, page):
     session = await talk(store, 3)
     with store.database.reading() as connection:
-        told, place = begin_export(connection, session)
+        told, place = begin_session_export(connection, session)
     while place is not None:
         await store.sessions.append_message(session, Role.user, "later")
         with store.database.reading() as connection:
-            lines, place = export_page(connection, place)
+            lines, place = read_session_export_page(connection, place)
         told += lines
     assert [(line["type"], line.get("seq")) for line in read(told)] == [
         ("session", None),
@@ -68,7 +68,7 @@ async def test_a_session_that_is_not_there_is_refused_at_once(store):
     await store.delete(gone, who="test")
     for session in (gone, "nobody"):
         with store.database.reading() as connection, pytest.raises(SessionNotFound):
-            next(export_lines(connection, session))
+            next(export_session(connection, session))
 
 
 async def test_events_are_exported_of_one_stream_or_of_all(store, page):
@@ -92,11 +92,11 @@ async def test_events_are_exported_of_one_stream_or_of_all(store, page):
 async def test_an_export_of_events_ends_where_the_log_ended_when_it_began(store, page, stream):
     await talk(store, 4)
     with store.database.reading() as connection:
-        place = begin_events(connection, stream)
+        place = begin_event_export(connection, stream)
     told = []
     while place is not None:
         await store.sessions.append_message("talk", Role.user, "later")
         with store.database.reading() as connection:
-            lines, place = events_page(connection, place)
+            lines, place = read_event_export_page(connection, place)
         told += lines
     assert [line["seq"] for line in read(told)] == [1, 2, 3, 4, 5]

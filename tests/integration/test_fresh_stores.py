@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from scripts.schema import schema
 
-from interlock.infra.errors import StoreError
-from interlock.store import fresh
-from interlock.store.database import StoreConfig, open_database, stored_revision
-from interlock.store.fresh import SCHEMA, create_if_new
-from interlock.store.upgrade import upgrade
+from interlock.core.errors import StoreError
+from interlock.db import store_creation
+from interlock.db.database import StoreConfig, open_database, stored_revision
+from interlock.db.store_creation import SCHEMA, create_if_new
+from interlock.db.upgrade import upgrade
 
 
 def config_in(folder: Path) -> StoreConfig:
@@ -80,7 +80,7 @@ def test_those_that_come_together_make_it_once(tmp_path):
 
 def test_one_that_is_half_made_is_not_there(tmp_path, monkeypatch):
     config = config_in(tmp_path)
-    monkeypatch.setattr(fresh, "_FIRST_ROWS", (("INSERT INTO nowhere VALUES (?)", lambda: 1),))
+    monkeypatch.setattr(store_creation, "_FIRST_ROWS", (("INSERT INTO nowhere VALUES (?)", lambda: 1),))
     with pytest.raises(StoreError):
         create_if_new(config)
     assert stored_revision(config) is None
@@ -91,7 +91,7 @@ def test_one_that_is_half_made_is_not_there(tmp_path, monkeypatch):
 
 def test_a_first_start_needs_none_of_what_the_steps_need(tmp_path):
     program = (
-        "import sys; from interlock.store.database import StoreConfig, open_database;"
+        "import sys; from interlock.db.database import StoreConfig, open_database;"
         "open_database(StoreConfig(sys.argv[1])).close();"
         "print([name for name in ('alembic', 'sqlalchemy') if name in sys.modules])"
     )

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from interlock.events.catalog import SessionRenamed
-from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreAway
+from interlock.core.errors import SessionBusy, SessionFenced, SessionNotFound, StoreUnavailable
+from interlock.log.kinds import SessionRenamed
 from interlock.redaction.redactor import Redactor
-from interlock.session.lease import SessionLeases
-from interlock.session.models import Role
+from interlock.sessions.leases import SessionLeases
+from interlock.sessions.models import Role
 from tests.harness.store import StoreHarness, open_store
 
 EXPIRE = "UPDATE session_leases SET expires_ms = 1 WHERE session_id = ?"
@@ -22,7 +22,7 @@ async def test_one_holder_at_a_time(store):
     session = await new_session(store)
     first = await store.leases.take(session, "one")
     assert await store.leases.take(session, "two") is None
-    await store.leases.give_back(first)
+    await store.leases.release(first)
     second = await store.leases.take(session, "two")
     assert second.token > first.token
 
@@ -146,7 +146,7 @@ async def test_a_worker_records_what_it_did_in_a_deleted_session_and_nothing_onc
     await store.log.append(session, SessionRenamed(who="t", title="x"), token=lease.token)
     with pytest.raises(SessionBusy):
         await store.erase(session)
-    await store.leases.give_back(lease)
+    await store.leases.release(lease)
     await store.erase(session)
     with pytest.raises(SessionNotFound):
         await store.log.append(session, SessionRenamed(who="t", title="x"), token=lease.token)
@@ -169,11 +169,14 @@ async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
         lease = await store.leases.take(session, "old")
         old = config.connect()
         old.begin(write=True)
-        from interlock.events.ledger import NO_SCOPE, Draft, Ledger
+        from interlock.log.stream_appender import NO_SCOPE, EventDraft, StreamAppender
 
-        ledger = Ledger(old, {})
+        ledger = StreamAppender(old, {})
         ledger.add(
-            session, lease.token, [Draft(SessionRenamed(who="o", title="o"), NO_SCOPE, Redactor())], print
+            session,
+            lease.token,
+            [EventDraft(SessionRenamed(who="o", title="o"), NO_SCOPE, Redactor())],
+            print,
         )
         ledger.flush()
         expiring = asyncio.create_task(asyncio.to_thread(store.execute, EXPIRE, session))
@@ -213,7 +216,7 @@ async def test_a_session_is_given_back_as_soon_as_the_store_is_back(store, monke
     async def away(*arguments, **keywords):
         times.append(1)
         if len(times) < 4:
-            raise StoreAway("the connection was lost")
+            raise StoreUnavailable("the connection was lost")
         return await real(*arguments, **keywords)
 
     async with leases.held(session, "one"):

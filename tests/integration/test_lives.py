@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from interlock.session.lease import SessionLeases
-from interlock.store.lives import Lives
+from interlock.db.process_locks import ProcessLocks
+from interlock.sessions.leases import SessionLeases
 from tests.harness.store import StoreHarness
 
 ROOT = Path(__file__).parents[2]
 HOLDING = """
 import sys
 from pathlib import Path
-from interlock.store.lives import Lives
-print(Lives(Path(sys.argv[1])).own_name(), flush=True)
+from interlock.db.process_locks import ProcessLocks
+print(ProcessLocks(Path(sys.argv[1])).acquire(), flush=True)
 sys.stdin.read()
 """
 
@@ -31,8 +31,8 @@ def path(tmp_path) -> Path:
 def lives(path):
     made = []
 
-    def make() -> Lives:
-        made.append(Lives(path))
+    def make() -> ProcessLocks:
+        made.append(ProcessLocks(path))
         return made[-1]
 
     yield make
@@ -69,7 +69,7 @@ def test_a_process_is_gone_when_it_was_killed_and_not_when_it_is_stopped(holding
 
 def test_what_one_process_started_does_not_keep_its_lock(lives):
     one, other = lives(), lives()
-    name = one.own_name()
+    name = one.acquire()
     command = [sys.executable, "-c", "print(flush=True); input()"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, close_fds=False, **pipes) as child:
@@ -81,9 +81,9 @@ def test_what_one_process_started_does_not_keep_its_lock(lives):
 
 def test_two_within_one_process_are_told_apart(lives):
     one, other = lives(), lives()
-    names = [one.own_name(), other.own_name()]
+    names = [one.acquire(), other.acquire()]
     assert len(set(names)) == 2
-    assert [one.own_name(), other.own_name()] == names
+    assert [one.acquire(), other.acquire()] == names
     assert not any(each.is_gone(name) for each in (one, other) for name in names)
     one.close()
     assert other.is_gone(names[0])
@@ -91,24 +91,24 @@ def test_two_within_one_process_are_told_apart(lives):
 
 def test_a_lock_in_a_file_that_was_removed_says_nothing(lives, path):
     one = lives()
-    name = one.own_name()
+    name = one.acquire()
     path.unlink()
     other = lives()
-    assert other.own_name().rpartition(":")[0] != name.rpartition(":")[0]
+    assert other.acquire().rpartition(":")[0] != name.rpartition(":")[0]
     assert not other.is_gone(name)
 
 
 @pytest.mark.parametrize("name", ["", "x", "1:2:3", "{own}:x", "{own}:-1", "{own}:99999999999999999999"])
 def test_nothing_is_gone_that_names_no_lock(lives, name):
     here = lives()
-    own = here.own_name().rpartition(":")[0]
+    own = here.acquire().rpartition(":")[0]
     assert not here.is_gone(name.replace("{own}", own))
 
 
 def test_without_a_file_nobody_is_known_to_be_gone(lives, path):
     path.symlink_to(path.with_name("elsewhere"))
     here = lives()
-    assert here.own_name() is None
+    assert here.acquire() is None
     assert not here.is_gone("1:2:3")
     assert not path.with_name("elsewhere").exists()
 

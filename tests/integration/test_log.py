@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from interlock.events.catalog import SYSTEM_STREAM, SessionArchived, SessionRenamed
-from interlock.events.checkpoint import write_checkpoint
-from interlock.events.feed import START, Cursor, end_of_log, read_all, read_stream, whole_stream
-from interlock.events.ledger import Condition, Scope
-from interlock.events.verify import verify
-from interlock.infra.errors import ConditionChanged, PersonError, SessionFenced, SessionNotFound, StoreError
+from interlock.core.errors import PreconditionFailed, SessionFenced, SessionNotFound, StoreError, UserError
+from interlock.log.checkpoint import write_checkpoint
+from interlock.log.kinds import SYSTEM_STREAM, SessionArchived, SessionRenamed
+from interlock.log.read import LOG_START, LogCursor, end_of_log, iter_stream, read_all, read_stream
+from interlock.log.stream_appender import EventScope, WritePrecondition
+from interlock.log.verify.event_log import verify
 from tests.harness.store import StoreHarness, open_store
 
 
@@ -31,7 +31,7 @@ async def test_events_are_numbered_without_gaps_and_linked(store):
     await store.log.append(session, renamed("a"), renamed("b"))
     await store.log.append(session, renamed("c"))
     with store.database.reading() as connection:
-        events = list(whole_stream(connection, session))
+        events = list(iter_stream(connection, session))
     assert [event.header.seq for event in events] == [1, 2, 3, 4]
     assert events[0].prev_hash == b"\0" * 32
     assert [event.prev_hash for event in events[1:]] == [event.hash for event in events[:-1]]
@@ -49,7 +49,7 @@ async def test_fifty_writers_at_once_leave_no_gap(store):
         told = sorted(done[0].seq for number in range(index, 50, 5) for done in results[number])
         assert told == list(range(2, 102))
         with store.database.reading() as connection:
-            assert [event.header.seq for event in whole_stream(connection, session)] == list(range(1, 102))
+            assert [event.header.seq for event in iter_stream(connection, session)] == list(range(1, 102))
     assert report(store).ok
 
 
@@ -64,16 +64,16 @@ async def test_one_transaction_records_to_several_streams_all_or_nothing(store):
 
     def failing(transaction):
         work(transaction)
-        raise PersonError("no")
+        raise UserError("no")
 
-    with pytest.raises(PersonError):
+    with pytest.raises(UserError):
         await store.log.transact(first, failing)
     assert not grown
     await store.log.transact(first, work)
     stop()
     assert grown == {first, second}
     with store.database.reading() as connection:
-        assert [[e.header.seq for e in whole_stream(connection, each)] for each in (first, second)] == [
+        assert [[e.header.seq for e in iter_stream(connection, each)] for each in (first, second)] == [
             [1, 2],
             [1, 2],
         ]
@@ -96,9 +96,9 @@ async def test_a_unit_whose_condition_is_not_met_is_refused_alone(store):
     """Everything is queued before the writer can take it: one group."""
     session, other = await new_session(store), await new_session(store)
     is_titled = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND title = ?)"
-    met, unmet = (Condition(is_titled, (session, title)) for title in ("", "another"))
+    met, unmet = (WritePrecondition(is_titled, (session, title)) for title in ("", "another"))
 
-    def queued(stream: str, title: str, condition: Condition | None = None):
+    def queued(stream: str, title: str, condition: WritePrecondition | None = None):
         return store.log.see_through(stream, store.log.draft(renamed(title)), condition=condition)
 
     before = store.log.note(session, store.log.draft(renamed("a")))
@@ -108,13 +108,13 @@ async def test_a_unit_whose_condition_is_not_met_is_refused_alone(store):
     results = await asyncio.gather(
         before, *refused, after, with_another, *elsewhere, return_exceptions=True
     )
-    told = [each if isinstance(each, ConditionChanged) else each[0].seq for each in results]
+    told = [each if isinstance(each, PreconditionFailed) else each[0].seq for each in results]
     assert [each for each in told if isinstance(each, int)] == [2, 3, 4, 2, 3]
-    assert [type(each) for each in told if not isinstance(each, int)] == [ConditionChanged] * 3
+    assert [type(each) for each in told if not isinstance(each, int)] == [PreconditionFailed] * 3
     with store.database.reading() as connection:
-        titles = [event.event().title for event in list(whole_stream(connection, session))[1:]]
+        titles = [event.event().title for event in list(iter_stream(connection, session))[1:]]
         # What a caller was told of is what is stored.
-        hashes = {event.hash for each in (session, other) for event in whole_stream(connection, each)}
+        hashes = {event.hash for each in (session, other) for event in iter_stream(connection, each)}
     assert titles == ["a", "d", "e"]
     assert {each[0].hash for each in results if not isinstance(each, Exception)} <= hashes
     assert report(store).ok
@@ -122,7 +122,7 @@ async def test_a_unit_whose_condition_is_not_met_is_refused_alone(store):
 
 async def test_a_condition_under_a_lease_that_was_lost_is_refused_as_lost(store):
     session = await new_session(store)
-    unmet = Condition("1 = ?", (2,))
+    unmet = WritePrecondition("1 = ?", (2,))
     with pytest.raises(SessionFenced):
         await store.log.see_through(session, store.log.draft(renamed("a")), token=7, condition=unmet)
 
@@ -133,7 +133,7 @@ async def test_what_is_noted_is_written_by_itself_after_a_moment_or_when_somebod
     async with asyncio.timeout(20):
         assert (await later)[0].seq == 2
     now = store.log.note(session, store.log.draft(renamed("b")))
-    store.log.hurry()
+    store.log.flush()
     async with asyncio.timeout(20):
         assert (await now)[0].seq == 3
 
@@ -145,7 +145,7 @@ async def test_what_is_only_noted_is_not_lost_when_the_store_is_closed(store_con
     store.close()
     again = open_store(store_config)
     with again.database.reading() as connection:
-        assert [event.header.seq for event in whole_stream(connection, session)] == [1, 2]
+        assert [event.header.seq for event in iter_stream(connection, session)] == [1, 2]
     again.close()
 
 
@@ -155,15 +155,15 @@ async def test_a_row_beside_an_event_is_written_if_the_event_is(store):
     beside = ("INSERT INTO store_info (key, value) VALUES (?, ?)", lambda told: ("seq", str(told.seq)))
     fenced = store.log.draft(renamed("a"), beside=beside)
     with pytest.raises(SessionFenced):
-        await store.log.begin_drafts(session, fenced, token=lease.token - 1)
+        await store.log.queue_drafts(session, fenced, token=lease.token - 1)
     assert store.query("SELECT value FROM store_info WHERE key = 'seq'") == []
-    await store.log.begin_drafts(session, store.log.draft(renamed("a"), beside=beside), token=lease.token)
+    await store.log.queue_drafts(session, store.log.draft(renamed("a"), beside=beside), token=lease.token)
     assert store.query("SELECT value FROM store_info WHERE key = 'seq'") == [("2",)]
 
 
 async def test_what_was_acknowledged_can_be_read_by_anyone_at_once(store):
     session = await new_session(store)
-    (recorded,) = await store.log.append(session, renamed("x"), scope=Scope("task", "parent"))
+    (recorded,) = await store.log.append(session, renamed("x"), scope=EventScope("task", "parent"))
     other = store.config.connect()
     rows = other.query(
         "SELECT id, seq, hash, task, parent FROM events WHERE stream = ? AND seq = 2", (session,)
@@ -215,7 +215,7 @@ async def test_a_second_writer_on_the_same_store_is_noticed(store):
     )
     other.close()
     with store.database.reading() as connection:
-        assert [e.header.seq for e in whole_stream(connection, session)] == list(range(1, 122))
+        assert [e.header.seq for e in iter_stream(connection, session)] == list(range(1, 122))
     assert report(store).ok
 
 
@@ -246,7 +246,7 @@ async def test_a_caller_that_stops_waiting_does_not_undo_the_write(store):
 
 async def test_the_tail_over_all_streams_sees_everything_once(store):
     one, two = await new_session(store), await new_session(store)
-    cursor, seen = START, []
+    cursor, seen = LOG_START, []
     for number in range(7):
         await asyncio.gather(
             store.log.append(one, renamed(str(number))), store.log.append(two, renamed(str(number)))
@@ -274,11 +274,11 @@ async def test_the_tail_never_passes_an_open_transaction(postgres_server, reques
         slow.change(insert, (b"", b""))
         await store.log.append(session, renamed("fast"))
 
-        def streams(after: Cursor, store: StoreHarness = store) -> list:
+        def streams(after: LogCursor, store: StoreHarness = store) -> list:
             with store.database.reading() as connection:
                 return read_all(connection, after=after)
 
-        before = streams(START)
+        before = streams(LOG_START)
         assert [event.header.stream for event in before] == [session]
         assert before[-1].header.seq == 1
         slow.commit()
@@ -292,12 +292,12 @@ async def test_the_tail_never_passes_an_open_transaction(postgres_server, reques
 
 @pytest.mark.parametrize("text", ["", "5", "1.x", "-1.2", "1.2.3", "１.２"])
 def test_something_that_is_no_cursor_is_refused(text):
-    with pytest.raises(PersonError, match="not a cursor"):
-        Cursor.parse(text)
+    with pytest.raises(UserError, match="not a cursor"):
+        LogCursor.parse(text)
 
 
 async def test_a_cursor_survives_being_written_down():
-    assert Cursor.parse(str(Cursor(17, 4))) == Cursor(17, 4)
+    assert LogCursor.parse(str(LogCursor(17, 4))) == LogCursor(17, 4)
 
 
 # -- checkpoints --

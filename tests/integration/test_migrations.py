@@ -10,10 +10,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from interlock.config.modes import ToolMode
-from interlock.store import upgrade as upgrading
-from interlock.store.database import SCHEMA_REVISION, StoreConfig, open_database, stored_revision
-from interlock.store.tables import metadata
-from interlock.store.upgrade import alembic_config, engine_for, upgrade
+from interlock.db import upgrade as upgrading
+from interlock.db.database import SCHEMA_REVISION, StoreConfig, open_database, stored_revision
+from interlock.db.tables import metadata
+from interlock.db.upgrade import alembic_config, engine_for, upgrade
 from tests.harness.store import open_store
 
 NEW_SESSION = "INSERT INTO sessions (id, kind, title, opened_by, created_us)"
@@ -174,7 +174,7 @@ def test_sqlalchemy_is_only_needed_to_upgrade(sqlite_config):
     import sys
 
     code = (
-        "import sys; from interlock.store.database import StoreConfig, open_database;"
+        "import sys; from interlock.db.database import StoreConfig, open_database;"
         f"open_database(StoreConfig({sqlite_config.url!r})).close();"
         "print([m for m in ('sqlalchemy', 'alembic') if m in sys.modules])"
     )

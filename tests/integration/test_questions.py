@@ -6,22 +6,22 @@ from hashlib import sha256
 
 import pytest
 
-from interlock.events.ledger import Scope
-from interlock.events.verify import verify
-from interlock.gates.recovery import settle_interrupted_calls
-from interlock.infra.errors import (
+from interlock.core.errors import (
     InvalidAnswer,
-    PersonError,
     QuestionClosed,
     QuestionNotFound,
     SessionFenced,
+    UserError,
 )
-from interlock.questions.desk import MAX_OPEN, AskingCall, QuestionDesk
-from interlock.questions.rows import Status
+from interlock.gates.recovery import record_interrupted_calls
+from interlock.log.stream_appender import EventScope
+from interlock.log.verify.event_log import verify
+from interlock.questions.rows import QuestionStatus
+from interlock.questions.service import MAX_OPEN, AskingCall, QuestionService
 from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.base import ToolContext
 from interlock.tools.builtins.ask_user import AskUserTool
+from interlock.tools.tool import ToolContext
 from tests.harness.questions import CONFIRMATION, SECRET, QuestionHarness
 from tests.harness.store import open_store
 from tests.unit.questions.widget_cases import CASES
@@ -40,12 +40,12 @@ def faults(store) -> list[str]:
 
 async def test_a_call_that_asked_waits_without_an_outcome(asking):
     """S4-E4, S4-G4: with the file tools off, in chat_safe."""
-    result = await asking.call(scope=Scope("task_1", "turn_1"))
+    result = await asking.call(scope=EventScope("task_1", "turn_1"))
     assert result.ok
     assert result.meta == {"question_id": result.question_id, "type": "confirmation"}
     assert asking.kinds() == ["tool_call.started", "ask_user.asked"]
     question = await asking.desk.get(result.question_id)
-    assert (question.status, question.call_id, question.task) == (Status.open, "call_1", "task_1")
+    assert (question.status, question.call_id, question.task) == (QuestionStatus.open, "call_1", "task_1")
     assert question.authority_digest == asking.authority.digest
     (started,) = asking.tree()
     assert (question.intent_id, started["task"]) == (started["id"], "task_1")
@@ -60,7 +60,7 @@ async def test_the_answer_is_the_outcome_of_the_call_that_asked(asking, kind):
     asked, answer = CASES[kind]
     question = await asking.ask(asked)
     answered = await asking.desk.answer(question.id, answer, who="ada")
-    assert (answered.status, answered.closed_by) == (Status.answered, "ada")
+    assert (answered.status, answered.closed_by) == (QuestionStatus.answered, "ada")
     (started,) = asking.tree()
     children = {child["kind"]: child["payload"] for child in started["children"]}
     assert list(children) == ["ask_user.asked", "ask_user.answered", "tool_call.completed"]
@@ -78,7 +78,7 @@ async def test_a_question_nobody_answers_is_closed_and_its_call_cancelled(asking
     question = await asking.ask()
     closed = await asking.desk.expire(question.id, reason="a message was sent instead", who="ada")
     assert (closed.status, closed.answer, closed.close_reason) == (
-        Status.expired,
+        QuestionStatus.expired,
         None,
         "a message was sent instead",
     )
@@ -103,7 +103,7 @@ async def test_a_second_answer_is_refused_and_changes_nothing(asking):
     before = asking.kinds()
     with pytest.raises(QuestionClosed, match="was answered by ada") as refused:
         await asking.desk.answer(question.id, {"confirmed": True}, who="ben")
-    assert isinstance(refused.value, PersonError)
+    assert isinstance(refused.value, UserError)
     assert asking.kinds() == before
     assert (await asking.desk.get(question.id)).answer == {"confirmed": False}
 
@@ -112,7 +112,7 @@ async def test_of_many_answers_at_once_exactly_one_counts(asking):
     """Two desks with a connection of their own each, as two processes would have."""
     question = await asking.ask()
     others = [open_store(asking.store.config) for _ in range(2)]
-    desks = [QuestionDesk(other.database, other.log, Redactor()) for other in others]
+    desks = [QuestionService(other.database, other.log, Redactor()) for other in others]
     attempts = [
         desk.answer(question.id, {"confirmed": number % 2 == 0}, who=f"person {number}")
         for number, desk in enumerate(desks * 5)
@@ -137,7 +137,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(asking):
     question = await asking.ask()
     with pytest.raises(InvalidAnswer, match="confirmed: must be true or false, not the text 'yes'"):
         await asking.desk.answer(question.id, {"confirmed": "yes"}, who="ada")
-    assert (await asking.desk.get(question.id)).status is Status.open
+    assert (await asking.desk.get(question.id)).status is QuestionStatus.open
     assert asking.kinds() == ["tool_call.started", "ask_user.asked"]
 
 
@@ -153,7 +153,7 @@ async def test_a_question_outlives_the_process_that_asked(store_config):
     question = await QuestionHarness(first, session.id).ask(CASES["form"][0])
     first.close()
     again = open_store(store_config)
-    desk = QuestionDesk(again.database, again.log, Redactor())
+    desk = QuestionService(again.database, again.log, Redactor())
     assert await desk.open_questions(session.id) == [question]
     answered = await desk.answer(question.id, CASES["form"][1], who="ada")
     assert answered.answer["values"]["version"] == "1.2"
@@ -177,7 +177,8 @@ async def test_calls_of_one_session_may_ask_at_the_same_time(asking):
 async def test_a_call_asks_once(asking):
     question = await asking.ask()
     call = AskingCall(
-        *(asking.session_id, "call_1", "ask_user", "chat_safe", "0" * 64), Scope(None, question.intent_id)
+        *(asking.session_id, "call_1", "ask_user", "chat_safe", "0" * 64),
+        EventScope(None, question.intent_id),
     )
     before = asking.kinds()
     with pytest.raises(Exception, match="already asked"):
@@ -185,7 +186,8 @@ async def test_a_call_asks_once(asking):
     assert asking.kinds() == before
     with pytest.raises(ValueError, match="whose start was recorded"):
         await asking.desk.ask(
-            read_widget(CONFIRMATION), AskingCall(asking.session_id, "c", "ask_user", "m", "d", Scope())
+            read_widget(CONFIRMATION),
+            AskingCall(asking.session_id, "c", "ask_user", "m", "d", EventScope()),
         )
 
 
@@ -205,7 +207,7 @@ async def test_a_worker_that_lost_its_session_asks_nothing(asking):
     question = await asking.ask(lease_token=lease.token)
     call = AskingCall(
         *(asking.session_id, "late", "ask_user", "chat_safe", "0" * 64),
-        Scope(None, "another"),
+        EventScope(None, "another"),
         lease.token + 1,
     )
     with pytest.raises(SessionFenced):
@@ -305,10 +307,10 @@ async def test_with_nobody_to_answer_it_is_refused_at_once(store):
 
 async def test_a_call_that_waits_for_an_answer_was_not_interrupted(asking):
     question = await asking.ask()
-    assert await settle_interrupted_calls(asking.store.log, asking.session_id, token=None) == []
+    assert await record_interrupted_calls(asking.store.log, asking.session_id, token=None) == []
     answered = await asking.desk.answer(question.id, {"confirmed": True}, who="ada")
     assert answered.answer == {"confirmed": True}
-    assert await settle_interrupted_calls(asking.store.log, asking.session_id, token=None) == []
+    assert await record_interrupted_calls(asking.store.log, asking.session_id, token=None) == []
     assert asking.kinds().count("tool_call.completed") == 1
     assert "tool_call.interrupted" not in asking.kinds()
 
@@ -316,7 +318,7 @@ async def test_a_call_that_waits_for_an_answer_was_not_interrupted(asking):
 async def test_a_call_that_was_cut_off_before_it_asked_is_interrupted(asking):
     question = await asking.ask()
     asking.store.execute("DELETE FROM questions WHERE id = ?", question.id)
-    (settled,) = await settle_interrupted_calls(asking.store.log, asking.session_id, token=None)
+    (settled,) = await record_interrupted_calls(asking.store.log, asking.session_id, token=None)
     assert settled.tool_name == "ask_user"
 
 
@@ -324,7 +326,7 @@ async def test_a_call_that_ended_otherwise_gets_no_second_outcome(asking):
     """A time-out may be recorded although the question had reached the store."""
     question = await asking.ask()
     asking.store.execute("UPDATE questions SET status = 'expired' WHERE id = ?", question.id)
-    await settle_interrupted_calls(asking.store.log, asking.session_id, token=None)
+    await record_interrupted_calls(asking.store.log, asking.session_id, token=None)
     asking.store.execute("UPDATE questions SET status = 'open' WHERE id = ?", question.id)
     with pytest.raises(QuestionClosed, match="has ended; close the question"):
         await asking.desk.answer(question.id, {"confirmed": True}, who="ada")
@@ -361,7 +363,7 @@ async def test_a_question_on_its_way_to_the_store_is_not_lost_by_a_cancellation(
         profile=asking.authority.profile,
         authority_digest=asking.authority.digest,
         report_progress=lambda _: None,
-        scope=Scope(None, "its intent"),
+        scope=EventScope(None, "its intent"),
     )
     task = asyncio.create_task(AskUserTool(asking.desk).execute(read_widget(CONFIRMATION), context))
     while not context.cancel.took_effect:
@@ -372,7 +374,7 @@ async def test_a_question_on_its_way_to_the_store_is_not_lost_by_a_cancellation(
     release.set()
     result = await task
     assert await busy
-    assert (await asking.desk.get(result.question_id)).status is Status.open
+    assert (await asking.desk.get(result.question_id)).status is QuestionStatus.open
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,23 @@ from hashlib import sha256
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.ledger import Scope
-from interlock.gates.authority import compile_authority
-from interlock.gates.policy import ToolPolicy
-from interlock.gates.recovery import settle_interrupted_calls
-from interlock.gates.situation import Situation
-from interlock.infra.errors import AuditUnavailable, ErrorCode, SessionFenced, StoreError, ToolError
+from interlock.core.errors import AuditUnavailable, ErrorCode, SessionFenced, StoreError, ToolError
+from interlock.gates.recovery import record_interrupted_calls
+from interlock.log.stream_appender import EventScope
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.policy import ToolPolicy
 from interlock.redaction.redactor import MARK
-from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.result import ToolResult
-from tests.harness.logs import capture_logs
-from tests.harness.one_tool import SECRET
+from interlock.tools.tool import Effect, PolicySwitch
+from tests.harness.log_capture import capture_logs
+from tests.harness.single_tool import SECRET
 from tests.harness.tools import DeclaredTool, file_reader
 
 
 async def test_a_call_leaves_its_intent_and_its_outcome(make_harness):
     echo = make_harness()
-    result = await echo.call('{"text": "hello"}', scope=Scope("task_1", "turn_1"))
+    result = await echo.call('{"text": "hello"}', scope=EventScope("task_1", "turn_1"))
     assert (result.ok, result.stdout) == (True, "hello")
     (started, intent), (completed, outcome) = echo.events()
     assert (started, completed) == ("tool_call.started", "tool_call.completed")
@@ -36,7 +36,7 @@ async def test_a_call_leaves_its_intent_and_its_outcome(make_harness):
 
 async def test_events_stand_under_the_scope_that_caused_them(make_harness):
     echo = make_harness()
-    await echo.call(scope=Scope("task_1", "turn_1"))
+    await echo.call(scope=EventScope("task_1", "turn_1"))
     rows = echo.store.query(
         "SELECT id, task, parent FROM events WHERE stream = ? ORDER BY seq", echo.session_id
     )
@@ -316,12 +316,12 @@ async def test_an_intent_without_an_outcome_is_told_after_a_crash(make_harness):
                 switches=frozenset({PolicySwitch.fs}),
             )
         )
-        task = asyncio.create_task(writer.call(scope=Scope("task_1", None)))
+        task = asyncio.create_task(writer.call(scope=EventScope("task_1", None)))
         while writer.kinds()[-1:] != ["tool_call.started"]:
             await asyncio.sleep(0.01)
-        settled = await settle_interrupted_calls(writer.store.log, writer.session_id, token=None)
+        settled = await record_interrupted_calls(writer.store.log, writer.session_id, token=None)
         assert [(call.call_id, call.effect) for call in settled] == [("call_1", effect)]
-        assert await settle_interrupted_calls(writer.store.log, writer.session_id, token=None) == []
+        assert await record_interrupted_calls(writer.store.log, writer.session_id, token=None) == []
         assert writer.kinds()[-1] == "tool_call.interrupted"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -332,13 +332,15 @@ async def test_finished_calls_are_not_called_interrupted(make_harness):
     echo = make_harness()
     await echo.call()
     await echo.call('{"text": 5}')
-    assert await settle_interrupted_calls(echo.store.log, echo.session_id, token=None) == []
+    assert await record_interrupted_calls(echo.store.log, echo.session_id, token=None) == []
 
 
 async def test_a_policy_in_force_is_judged_by_its_own_authority(make_harness):
     echo = make_harness()
     denied = ToolPolicy(denied_tools=frozenset({"echo"}))
-    echo.authority = compile_authority(echo.registry, Situation(mode=ToolMode.chat_safe, settings=denied))
+    echo.authority = compile_authority(
+        echo.registry, AuthorityInputs(mode=ToolMode.chat_safe, settings=denied)
+    )
     assert (await echo.call()).as_dict()["error_code"] == "TOOL_NOT_AVAILABLE"
     assert echo.events()[-1][1]["layer"] == "settings"
 

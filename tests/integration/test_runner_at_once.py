@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.events.ledger import Scope
-from interlock.gates.recovery import settle_interrupted_calls
-from interlock.infra.errors import AuditUnavailable, SessionFenced, StoreError, ToolError
-from interlock.infra.errors import ErrorCode as Code
-from interlock.tools.base import Effect, PolicySwitch
+from interlock.core.errors import AuditUnavailable, SessionFenced, StoreError, ToolError
+from interlock.core.errors import ErrorCode as Code
+from interlock.gates.recovery import record_interrupted_calls
+from interlock.log.stream_appender import EventScope
 from interlock.tools.result import ToolResult
-from tests.harness.one_tool import SECRET, OneToolHarness
+from interlock.tools.tool import Effect, PolicySwitch
+from tests.harness.single_tool import SECRET, SingleToolHarness
 from tests.harness.tools import DeclaredTool
 
 
@@ -30,7 +30,7 @@ class Ready(DeclaredTool):
         return self.answer()
 
 
-def times(make_harness: OneToolHarness) -> list[tuple[str, int]]:
+def times(make_harness: SingleToolHarness) -> list[tuple[str, int]]:
     return make_harness.store.query(
         "SELECT kind, time_us FROM events WHERE stream = ? AND seq > 1 ORDER BY seq",
         make_harness.session_id,
@@ -39,7 +39,7 @@ def times(make_harness: OneToolHarness) -> list[tuple[str, int]]:
 
 async def test_intent_and_outcome_are_written_together_and_in_order(make_harness):
     ready = make_harness(Ready())
-    result = await ready.call('{"text": "hello"}', scope=Scope("task_1", "turn_1"))
+    result = await ready.call('{"text": "hello"}', scope=EventScope("task_1", "turn_1"))
     assert (result.stdout, ready.tool.answered, ready.tool.calls) == ("known", 1, 0)
     (started, intent), (completed, outcome) = ready.events()
     assert (started, completed) == ("tool_call.started", "tool_call.completed")
@@ -140,7 +140,7 @@ async def test_without_an_answer_the_intent_is_on_disk_before_the_tool_runs(make
 
 _CHILD = """
 import asyncio, os, signal, sys
-from interlock.store.driver import SqliteConnection
+from interlock.db.driver import SqliteConnection
 from tests.integration.test_runner_at_once import call_once
 
 commit = SqliteConnection.commit
@@ -160,14 +160,14 @@ print("shown")
 
 async def call_once(url: str, session_id: str, arm) -> None:
     """One call in another process, which arranges its own end before the call is recorded."""
-    from interlock.events.log import EventLog
+    from interlock.db.database import StoreConfig, open_database
+    from interlock.log.writer import EventLog
     from interlock.redaction.redactor import Redactor
-    from interlock.store.database import StoreConfig, open_database
 
     database = open_database(StoreConfig(url))
     log = EventLog(database, Redactor())
     store = type("Opened", (), {"log": log, "database": database})()
-    make_harness = OneToolHarness(store, Ready(), session_id)
+    make_harness = SingleToolHarness(store, Ready(), session_id)
     await make_harness.runner._enter(make_harness.authority)
     arm()
     await make_harness.call()
@@ -188,8 +188,8 @@ async def test_a_process_that_dies_leaves_the_whole_call_or_nothing_of_it(sqlite
     )
     assert child.returncode == -9, child.stderr
     assert "shown" not in child.stdout
-    make_harness = OneToolHarness(sqlite_store, Ready(), session.id)
+    make_harness = SingleToolHarness(sqlite_store, Ready(), session.id)
     assert make_harness.kinds() == kinds
-    assert await settle_interrupted_calls(sqlite_store.log, session.id, token=None) == []
+    assert await record_interrupted_calls(sqlite_store.log, session.id, token=None) == []
     await make_harness.call()
     assert make_harness.kinds() == [*kinds, "tool_call.started", "tool_call.completed"]

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from interlock.infra.errors import ErrorCode, ToolError
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.tools.result import ToolResult
-from tests.harness.one_tool import SECRET
+from tests.harness.single_tool import SECRET
 from tests.harness.tools import DeclaredTool
 
 

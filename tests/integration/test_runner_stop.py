@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from interlock.gates.situation import CallLimits
-from interlock.infra.errors import ErrorCode
-from interlock.sandbox.paths import Territory
-from interlock.tools.base import Effect, PolicySwitch
-from interlock.tools.blocking import beside_the_loop
+from interlock.core.errors import ErrorCode
+from interlock.policy.inputs import CallLimits
+from interlock.sandbox.paths import PathResolver
 from interlock.tools.result import ToolResult
+from interlock.tools.threads import run_in_thread
+from interlock.tools.tool import Effect, PolicySwitch
 from tests.harness.tools import DeclaredTool
 
 WRITING = {"effect": Effect.write, "switches": frozenset({PolicySwitch.fs})}
@@ -34,7 +34,7 @@ class Worker:
                 self.ended.set()
             return ToolResult(stdout="done")
 
-        return beside_the_loop(context.cancel, work)
+        return run_in_thread(context.cancel, work)
 
     def after_its_effect(self, arguments, context):
         def work() -> ToolResult:
@@ -45,7 +45,7 @@ class Worker:
             self.ended.set()
             return ToolResult(stdout="done")
 
-        return beside_the_loop(context.cancel, work)
+        return run_in_thread(context.cancel, work)
 
 
 async def until(event: threading.Event) -> None:
@@ -162,7 +162,7 @@ async def test_work_that_hangs_holds_up_nobody_else(make_harness):
         for worker in hung
     ]
     quick = await make_harness(
-        DeclaredTool("quick", run=lambda _a, c: beside_the_loop(c.cancel, ToolResult))
+        DeclaredTool("quick", run=lambda _a, c: run_in_thread(c.cancel, ToolResult))
     ).call()
     assert quick.ok
     results = await asyncio.gather(*calls)
@@ -181,7 +181,7 @@ def unanswering_disk(monkeypatch):
         worker.go_on.wait(20)
         worker.ended.set()
 
-    monkeypatch.setattr(Territory, "find", find)
+    monkeypatch.setattr(PathResolver, "find", find)
     yield worker
     worker.go_on.set()
 

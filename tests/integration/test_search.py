@@ -2,13 +2,13 @@
 
 import pytest
 
-from interlock.infra.errors import PersonError
+from interlock.core.errors import UserError
 from interlock.redaction.redactor import MARK
-from interlock.session import search
-from interlock.session.models import Role
-from interlock.session.search import search_sessions, snippet
+from interlock.sessions import search
+from interlock.sessions.models import Role
+from interlock.sessions.search import search_sessions, snippet
+from tests.harness.case_tables import each_row
 from tests.harness.store import StoreHarness
-from tests.harness.tables import each_row
 
 
 async def talk(store: StoreHarness, *said: str, title: str = "", identity: str | None = None) -> str:
@@ -93,7 +93,7 @@ async def test_nothing_is_looked_for_where_nothing_is_asked(store):
     assert found(store, "") == []
     assert found(store, "  \n") == []
     assert found(store, "\x00\ud800") == []
-    with pytest.raises(PersonError, match="200"):
+    with pytest.raises(UserError, match="200"):
         found(store, "x" * 201)
 
 

@@ -6,13 +6,13 @@ import threading
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.feed import read_stream
-from interlock.events.verify import verify
-from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, StoreConflict, StoreError
+from interlock.core.errors import ModeNotOpen, SessionNotFound, StoreConflict, StoreError, UserError
+from interlock.log.read import read_stream
+from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.session.erasure import SessionEraser
-from interlock.session.models import Role, SessionGroup, SessionKind
-from tests.harness.logs import capture_logs
+from interlock.sessions.erasure import SessionEraser
+from interlock.sessions.models import Role, SessionGroup, SessionKind
+from tests.harness.log_capture import capture_logs
 from tests.harness.store import open_store
 
 
@@ -124,7 +124,7 @@ async def test_an_id_that_would_be_ambiguous_is_refused(store, name):
     if name == "":
         assert (await store.sessions.create(opened_by="test", session_id=name)).id.startswith("s_")
     else:
-        with pytest.raises(PersonError, match="is not a valid session id"):
+        with pytest.raises(UserError, match="is not a valid session id"):
             await store.sessions.create(opened_by="test", session_id=name)
 
 
@@ -197,7 +197,7 @@ async def test_deleting_hides_a_session_and_erasing_takes_what_was_said_for_good
     await store.erase(session.id, who="operator")
     assert "the-moon" not in dump(store)
     assert "someone" in dump(store)
-    with pytest.raises(PersonError, match="already erased"):
+    with pytest.raises(UserError, match="already erased"):
         await store.erase(session.id)
 
 
@@ -207,7 +207,7 @@ def dump(store) -> str:
 
 async def test_only_a_deleted_session_is_erased(store):
     session = await store.sessions.create(opened_by="test", title="plans")
-    with pytest.raises(PersonError, match="is not deleted"):
+    with pytest.raises(UserError, match="is not deleted"):
         await store.erase(session.id)
     with pytest.raises(SessionNotFound):
         await store.erase("nobody")

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from interlock.events.catalog import SYSTEM_STREAM
-from interlock.events.feed import read_stream
-from interlock.infra.errors import InvalidSettings
-from interlock.session.settings_store import StoredSettings, field_paths, patch_for
+from interlock.core.errors import InvalidSettings
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.log.read import read_stream
+from interlock.sessions.settings_store import StoredSettings, field_paths, patch_for
 from tests.harness.store import open_store
 
 

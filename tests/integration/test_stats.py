@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.events import work
-from interlock.events.catalog import ToolCallDenied, ToolCallFailed
-from interlock.events.stats import COUNT_PROBLEMS, COUNT_TURNS, Tokens, read_stats
-from interlock.infra.errors import PersonError
+from interlock.core.errors import UserError
+from interlock.log import task_events
+from interlock.log.kinds import ToolCallDenied, ToolCallFailed
+from interlock.log.stats import COUNT_PROBLEMS, COUNT_TURNS, TokenCount, read_stats
 from tests.harness.store import StoreHarness
 from tests.harness.tasks import TaskHarness
 
@@ -21,9 +21,11 @@ def us(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000
 
 
-def turn(given: int = 10, taken: int = 1, calls: int = 0, model: str = "m") -> work.TurnCompleted:
+def turn(
+    given: int = 10, taken: int = 1, calls: int = 0, model: str = "m"
+) -> task_events.TurnCompletedEvent:
     tokens = {"input_tokens": given, "output_tokens": taken}
-    return work.TurnCompleted(
+    return task_events.TurnCompletedEvent(
         turn=1, finish_reason="stop", tool_calls=calls, latency_ms=1, model=model, **tokens
     )
 
@@ -87,7 +89,7 @@ async def test_each_day_is_counted_by_itself_and_an_empty_one_is_there(store, te
     yesterday = NOON - timedelta(days=1)
     await tell(NOON, turn(10, 1, calls=2), turn(5, 2, model="n"), turn(1, 1, calls=1), denied("bash"))
     await tell(yesterday, turn(7, 7), failed("read_file"), denied("bash"), denied("write_file"))
-    await tell(yesterday, work.AgentFailed(turns=1, error="x", error_class="max_turns"))
+    await tell(yesterday, task_events.AgentFailed(turns=1, error="x", error_class="max_turns"))
     await tell(NOON - timedelta(days=3), turn(1000, 1000))
     told = stats(store, 3)
     assert [asdict(day) for day in told.days] == [
@@ -164,13 +166,13 @@ async def test_what_is_broken_is_counted_and_does_not_stop_the_rest(store, tell)
     told = stats(store, 1)
     (day,) = told.days
     assert (day.turns, day.denials, day.errors, day.input_tokens) == (1 + len(BROKEN), 1, 1, 10)
-    assert day.by_model == {"m": Tokens(10, 1), "": Tokens()}
+    assert day.by_model == {"m": TokenCount(10, 1), "": TokenCount()}
     assert (told.denials_by_tool, told.errors_by_class) == ({}, {})
 
 
 @pytest.mark.parametrize("days", [0, -1, 367])
 async def test_a_span_beyond_a_year_is_refused(store, days):
-    with pytest.raises(PersonError, match="366"):
+    with pytest.raises(UserError, match="366"):
         stats(store, days)
 
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 import orjson
 import pytest
 
-from interlock.events import work
-from interlock.events.catalog import (
+from interlock.log import task_events
+from interlock.log.kinds import (
     AskUserAnswered,
     AskUserAsked,
     SessionRenamed,
@@ -15,24 +15,28 @@ from interlock.events.catalog import (
     ToolCallInterrupted,
     ToolCallStarted,
 )
-from interlock.events.ledger import Scope
-from interlock.events.timeline import MAX_DEPTH, read_tail, read_timeline
+from interlock.log.stream_appender import EventScope
+from interlock.log.timeline import MAX_DEPTH, read_tail, read_timeline
 from tests.harness.store import StoreHarness
 
 CALL = {"call_id": "c1", "tool_name": "clock", "mode": "chat", "authority_digest": "d"}
 STARTED = ToolCallStarted(**CALL, requested_name="clock", arguments={}, effect="read", timeout_seconds=30)
 
 
-def started(task: str, attempt: int = 1) -> work.TaskStarted:
-    return work.TaskStarted(task_id=task, mode="chat", worker="w", attempt=attempt)
+def started(task: str, attempt: int = 1) -> task_events.TaskStarted:
+    return task_events.TaskStarted(task_id=task, mode="chat", worker="w", attempt=attempt)
 
 
-def turn(number: int = 1) -> work.TurnStarted:
-    return work.TurnStarted(turn=number, authority_digest="d", model="m", tool_choice="auto", messages=1)
+def turn(number: int = 1) -> task_events.TurnStarted:
+    return task_events.TurnStarted(
+        turn=number, authority_digest="d", model="m", tool_choice="auto", messages=1
+    )
 
 
-def answered(given: int, taken: int, model: str = "m", latency_ms: float = 12.5) -> work.TurnCompleted:
-    return work.TurnCompleted(
+def answered(
+    given: int, taken: int, model: str = "m", latency_ms: float = 12.5
+) -> task_events.TurnCompletedEvent:
+    return task_events.TurnCompletedEvent(
         turn=1,
         finish_reason="stop",
         tool_calls=0,
@@ -56,24 +60,26 @@ class Writer:
         self.session = session
 
     async def __call__(self, event, parent: str | None = None, task: str | None = "t_1") -> str:
-        (recorded,) = await self.store.log.append(self.session, event, scope=Scope(task, parent))
+        (recorded,) = await self.store.log.append(self.session, event, scope=EventScope(task, parent))
         return recorded.id
 
     async def work(self, task: str = "t_1") -> str:
         """A task with a call and two turns, to its end."""
         queued = await self(
-            work.TaskQueued(task_id=task, message_seq=2, who="ada", mode="chat_safe"), task=task
+            task_events.TaskQueued(task_id=task, message_seq=2, who="ada", mode="chat_safe"), task=task
         )
         begun = await self(started(task), queued, task)
-        agent = await self(work.AgentStarted(task_id=task, agent="", agent_hash="", model="m"), begun, task)
+        agent = await self(
+            task_events.AgentStarted(task_id=task, agent="", agent_hash="", model="m"), begun, task
+        )
         first = await self(turn(1), agent, task)
         await self(answered(100, 10), first, task)
         call = await self(STARTED, first, task)
         await self(completed(4.25), call, task)
         second = await self(turn(2), agent, task)
         await self(answered(200, 20), second, task)
-        await self(work.AgentCompleted(turns=2, input_tokens=300, output_tokens=30), agent, task)
-        await self(work.TaskFinished(task_id=task, status="done"), begun, task)
+        await self(task_events.AgentCompleted(turns=2, input_tokens=300, output_tokens=30), agent, task)
+        await self(task_events.TaskFinished(task_id=task, status="done"), begun, task)
         return queued
 
     def clock(self) -> None:
@@ -173,16 +179,16 @@ async def test_a_question_lasts_until_its_answer_and_its_call_as_long_as_it_says
 
 
 async def test_what_has_not_ended_has_no_duration_and_what_waits_ends_its_attempt(store, writer):
-    queued = await writer(work.TaskQueued(task_id="t_1", message_seq=2, who="ada", mode="chat_safe"))
+    queued = await writer(task_events.TaskQueued(task_id="t_1", message_seq=2, who="ada", mode="chat_safe"))
     first = await writer(started("t_1"), queued)
-    await writer(work.TaskWaiting(task_id="t_1", question_id="q"), first)
+    await writer(task_events.TaskWaiting(task_id="t_1", question_id="q"), first)
     await writer(started("t_1", 2), queued)
     writer.clock()
     (root,) = told(store, task_id="t_1").roots
     assert "duration_ms" not in root
     assert root["children"][0]["duration_ms"] == 1.0
     assert "duration_ms" not in root["children"][1]
-    await writer(work.TaskCancelled(task_id="t_1", who="ada"), first)
+    await writer(task_events.TaskCancelled(task_id="t_1", who="ada"), first)
     writer.clock()
     (root,) = told(store, task_id="t_1").roots
     assert root["duration_ms"] == 4.0

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from interlock.events.catalog import SessionRenamed
-from interlock.infra.errors import StoreAway, StoreError, may_pass
-from interlock.session.models import Role
+from interlock.core.errors import StoreError, StoreUnavailable, is_transient
+from interlock.log.kinds import SessionRenamed
+from interlock.sessions.models import Role
 
 
 def renamed(title):
@@ -24,22 +24,22 @@ async def torn(store, monkeypatch):
 
     def away(_units):
         monkeypatch.setattr(writer, "_commit_once", real)
-        raise StoreAway("the connection was lost")
+        raise StoreUnavailable("the connection was lost")
 
     monkeypatch.setattr(writer, "_commit_once", away)
     lost = store.log.note(session, store.log.draft(renamed("lost")), token=lease.token)
-    store.log.hurry()
-    with pytest.raises(StoreAway):
+    store.log.flush()
+    with pytest.raises(StoreUnavailable):
         await lost
     return session, lease
 
 
 async def test_nothing_that_follows_is_written_under_the_same_token(store, torn):
     session, lease = torn
-    with pytest.raises(StoreAway) as raised:
+    with pytest.raises(StoreUnavailable) as raised:
         await store.log.append(session, renamed("after"), token=lease.token)
-    assert may_pass(raised.value)
-    with pytest.raises(StoreAway):
+    assert is_transient(raised.value)
+    with pytest.raises(StoreUnavailable):
         await store.sessions.append_message(session, Role.assistant, "after", token=lease.token)
     assert store.query("SELECT kind FROM events WHERE stream = ?", session) == [("session.created",)]
 
@@ -51,7 +51,7 @@ async def test_others_and_people_are_not_kept_from_writing(store, torn):
     elsewhere = await store.leases.take(other, "one")
     await store.log.append(other, renamed("elsewhere"), token=elsewhere.token)
     await store.leases.renew(lease)
-    await store.leases.give_back(lease)
+    await store.leases.release(lease)
     again = await store.leases.take(session, "two")
     recorded = await store.log.append(session, renamed("two"), token=again.token)
     assert recorded[0].seq == 3
@@ -59,7 +59,7 @@ async def test_others_and_people_are_not_kept_from_writing(store, torn):
 
 async def test_who_goes_on_from_the_log_writes_again(store, torn):
     session, lease = torn
-    store.log.mend(session, lease.token)
+    store.log.clear_failed(session, lease.token)
     recorded = await store.log.append(session, renamed("again"), token=lease.token)
     assert recorded[0].seq == 2
 
@@ -74,16 +74,16 @@ async def test_a_hole_that_shows_after_that_keeps_nobody_from_writing(store, mon
     def away(_units):
         monkeypatch.setattr(writer, "_commit_once", real)
         may_fail.wait(10)
-        raise StoreAway("the connection was lost")
+        raise StoreUnavailable("the connection was lost")
 
     monkeypatch.setattr(writer, "_commit_once", away)
     lost = store.log.note(session, store.log.draft(renamed("lost")), token=lease.token)
-    store.log.hurry()
-    store.log.mend(session, lease.token)
+    store.log.flush()
+    store.log.clear_failed(session, lease.token)
     after = asyncio.ensure_future(store.log.append(session, renamed("after"), token=lease.token))
     await asyncio.sleep(0)
     may_fail.set()
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await lost
     await asyncio.wait_for(asyncio.wait({after}), 10)
     recorded = await store.log.append(session, renamed("again"), token=lease.token)

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.events.catalog import SYSTEM_STREAM
-from interlock.events.checkpoint import Anchor, write_checkpoint
-from interlock.events.verify import verify
-from interlock.infra.errors import PersonError, SessionNotFound
-from interlock.session.models import Role
+from interlock.core.errors import SessionNotFound, UserError
+from interlock.log.checkpoint import Anchor, write_checkpoint
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.log.verify.event_log import verify
+from interlock.sessions.models import Role
 from tests.harness.store import StoreHarness
 
 
@@ -158,7 +158,7 @@ async def test_an_anchor_is_one_line_that_can_be_kept_on_paper(store):
     line = str(anchor)
     assert "\n" not in line
     assert Anchor.parse(f"  {line}\n") == anchor
-    with pytest.raises(PersonError, match="not an anchor"):
+    with pytest.raises(UserError, match="not an anchor"):
         Anchor.parse(line[:-1])
 
 
@@ -177,7 +177,7 @@ async def test_an_erased_conversation_still_verifies(store):
 
 async def test_one_session_is_checked_together_with_the_checkpoints_over_it(store):
     """A stream that was rewritten and chained anew agrees with itself; only the checkpoint knows better."""
-    from interlock.events.chain import encode_header, link
+    from interlock.log.hash_chain import chain_hash, encode_header
 
     session = await filled(store)
     anchor = await write_checkpoint(store.log)
@@ -185,7 +185,7 @@ async def test_one_session_is_checked_together_with_the_checkpoints_over_it(stor
     chained = b"\0" * 32
     for seq in range(1, 6):
         previous, header = chained, ("x", 1, session, seq, None, None, "session.renamed")
-        chained = link(previous, encode_header(*header), b"{}", None)
+        chained = chain_hash(previous, encode_header(*header), b"{}", None)
         store.execute(
             "UPDATE events SET id = 'x', time_us = 1, kind = 'session.renamed', facts = '{}', "
             "content = NULL, content_hash = NULL, prev_hash = ?, hash = ? WHERE stream = ? AND seq = ?",

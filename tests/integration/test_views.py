@@ -4,13 +4,13 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
-from interlock.gates.policy import ToolPolicy
-from interlock.gates.verdict import SwitchWay
-from interlock.infra.errors import ConfigurationError
-from interlock.session.settings_store import StoredSettings, patch_for
+from interlock.core.errors import ConfigurationError
+from interlock.policy.policy import ToolPolicy
+from interlock.policy.verdict import ModeSwitchMethod
+from interlock.sessions.settings_store import StoredSettings, patch_for
 from interlock.wiring import open_runtime
-from interlock.wiring.situation import AT_WORK
-from interlock.wiring.views import explain, matrix
+from interlock.wiring.authority_inputs import AT_WORK
+from interlock.wiring.policy_views import explain, matrix
 
 SECRET = "sk-known-secret-value"
 
@@ -71,16 +71,18 @@ async def test_settings_can_be_tried_out_without_being_stored(runtime):
 async def test_one_call_is_judged_for_a_person_and_does_not_run(runtime, tmp_path):
     place = tmp_path / "root" / "a.txt"
     place.write_text("hello")
-    told = await explain(runtime, "read_file", ToolMode.chat, {"path": str(place)}, way=SwitchWay.page)
+    told = await explain(
+        runtime, "read_file", ToolMode.chat, {"path": str(place)}, way=ModeSwitchMethod.page
+    )
     assert (told["allowed"], told["tool_name"], told["mode"]) == (True, "read_file", "chat")
     outside = await explain(
-        runtime, "read_file", ToolMode.chat, f'{{"path": "{tmp_path}/b"}}', way=SwitchWay.page
+        runtime, "read_file", ToolMode.chat, f'{{"path": "{tmp_path}/b"}}', way=ModeSwitchMethod.page
     )
     assert (outside["layer"], outside["error_code"]) == ("arguments", "PATH_DENIED")
-    closed = await explain(runtime, "write_file", ToolMode.coding, way=SwitchWay.page)
+    closed = await explain(runtime, "write_file", ToolMode.coding, way=ModeSwitchMethod.page)
     assert (closed["allowed"], closed["layer"]) == (False, "mode")
     denied = ToolPolicy(denied_tools=frozenset({"read_file"}))
-    told = await explain(runtime, "read_file", ToolMode.chat, agent=denied, way=SwitchWay.page)
+    told = await explain(runtime, "read_file", ToolMode.chat, agent=denied, way=ModeSwitchMethod.page)
     assert told["layer"] == "agent"
 
 
@@ -88,7 +90,12 @@ async def test_a_call_is_judged_by_what_its_session_has_seen(runtime, tmp_path):
     place = tmp_path / "root" / "a.txt"
     place.write_text("hello")
     told = await explain(
-        runtime, "read_file", ToolMode.chat, {"path": str(place)}, session_id="s_1", way=SwitchWay.page
+        runtime,
+        "read_file",
+        ToolMode.chat,
+        {"path": str(place)},
+        session_id="s_1",
+        way=ModeSwitchMethod.page,
     )
     assert told["allowed"] is True
     with runtime.database.reading() as connection:
@@ -96,7 +103,7 @@ async def test_a_call_is_judged_by_what_its_session_has_seen(runtime, tmp_path):
 
 
 async def test_no_secret_is_quoted_in_an_explanation(runtime):
-    told = await explain(runtime, SECRET, ToolMode.chat_safe, way=SwitchWay.page)
+    told = await explain(runtime, SECRET, ToolMode.chat_safe, way=ModeSwitchMethod.page)
     assert SECRET not in str(told)
     assert "***REDACTED***" in told["message"]
 
@@ -132,7 +139,7 @@ async def test_the_operator_takes_modes_from_a_tool(tmp_path, monkeypatch):
     try:
         told = await matrix(runtime)
         allowed = {mode for mode in ToolMode if cell(told, "current_time", mode)["allowed"]}
-        explained = await explain(runtime, "current_time", ToolMode.chat, way=SwitchWay.page)
+        explained = await explain(runtime, "current_time", ToolMode.chat, way=ModeSwitchMethod.page)
         offered = await runtime.authority(ToolMode.chat)
     finally:
         await runtime.close()

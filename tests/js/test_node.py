@@ -2,8 +2,8 @@
 
 import re
 
-from interlock.session.slash import Place, known_in
-from tests.harness.node import JS, in_node, node
+from interlock.sessions.slash_commands import Surface, slash_commands_for
+from tests.harness.nodejs import JS, evaluate_in_node, node
 
 
 def test_the_pages_modules() -> None:
@@ -15,6 +15,6 @@ def test_the_pages_modules() -> None:
 
 
 def test_the_page_has_the_words_of_the_table_of_commands() -> None:
-    words = in_node("texts-slash.js", "m.SLASH_TEXTS.en")
-    table = known_in(Place.page)
+    words = evaluate_in_node("texts-slash.js", "m.SLASH_TEXTS.en")
+    table = slash_commands_for(Surface.page)
     assert {f"slash.{name}": each.about for name, each in table.items()}.items() <= words.items()

@@ -1,7 +1,7 @@
 """Every refusal and every tool description that the server writes in English has its Chinese on the page.
 
-The English is for the model and the log; the page matches it against js/texts-server-messages.js. A sentence that
-is added or changed in Python without its Chinese fails here.
+The English is for the model and the log; the page matches it against js/texts-server-messages.js. A
+sentence that is added or changed in Python without its Chinese fails here.
 """
 
 import ast
@@ -17,15 +17,26 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.agent.agent import NO_WORDS
-from interlock.agent.answers import ENDED_BEFORE, REFUSED_OFTEN, not_run, stopped, unknown_outcome
-from interlock.channels.telegram.dismissal import why_dismissed
-from interlock.config.endpoints import image_endpoint
+from interlock.agent.loop import NO_WORDS
+from interlock.agent.placeholder_results import (
+    ENDED_BEFORE,
+    REFUSED_OFTEN,
+    not_run_result,
+    stopped_result,
+    unknown_outcome_result,
+)
+from interlock.channels.telegram.removed_users import removal_reason
+from interlock.commands.builtin_rules import BUILTIN_RULES
+from interlock.commands.judge import CommandJudge
+from interlock.config.image_endpoint import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.gates.authority import compile_authority
-from interlock.gates.gate import Caller, ToolCall, cancelled_meanwhile, judge
-from interlock.gates.policy import (
+from interlock.core.errors import ErrorClass, ErrorCode
+from interlock.gates.gate import GateContext, ToolCall, judge, task_cancelled_refusal
+from interlock.gateway.auth import REASONS
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
+from interlock.policy.policy import (
     FsPolicy,
     ImagePolicy,
     McpPolicy,
@@ -33,26 +44,21 @@ from interlock.gates.policy import (
     ShellPolicy,
     ToolPolicy,
 )
-from interlock.gates.situation import Capabilities, Situation, Switching
-from interlock.gates.verdict import Denied, SwitchWay
-from interlock.gateway.auth import REASONS
-from interlock.infra.errors import ErrorClass, ErrorCode
-from interlock.sandbox.choice import Choice, choose_backend
-from interlock.sandbox.command_list import RULES
-from interlock.sandbox.commands import CommandJudge
+from interlock.policy.verdict import DeniedTool, ModeSwitchMethod
+from interlock.sandbox.backend_selection import BackendSelection, choose_backend
 from interlock.sandbox.programs import RG
-from interlock.sandbox.unconfined import UnconfinedBackend
+from interlock.sandbox.unconfined_backend import UnconfinedBackend
 from interlock.tools.builtins import edit_file
 from interlock.tools.files import base
-from interlock.tools.files.writing import refuse_too_much
-from interlock.tools.mcp.definitions import NAME_CLASH, fault_of
-from interlock.tools.mcp.desk import McpDesk
-from interlock.tools.mcp.hub import library_missing
-from interlock.tools.mcp.launch import Grounds
-from interlock.tools.mcp.origins import Written, _not_run
+from interlock.tools.files.write_operations import refuse_oversized
+from interlock.tools.mcp.connection_pool import library_missing
+from interlock.tools.mcp.server_launch import LaunchPolicy
+from interlock.tools.mcp.service import McpService
 from interlock.tools.mcp.tool import McpTool
-from interlock.wiring import build_registry, foreign, situation
-from tests.harness.node import in_node
+from interlock.tools.mcp.tool_definitions import NAME_CLASH, definition_problem
+from interlock.tools.mcp.writable_path_check import WritablePathCheck, _not_run
+from interlock.wiring import authority_inputs, build_registry, mcp_servers
+from tests.harness.nodejs import evaluate_in_node
 from tests.unit.gates.test_foreign_tools import Foreign
 
 SOURCES = Path(interlock.__file__).parent
@@ -66,7 +72,7 @@ POLICY_CODES = {code.value for code in ErrorCode if code.error_class is ErrorCla
 
 
 def _in_chinese(sentences):
-    return in_node("texts-server-messages.js", "given.map(m.toChinese)", sentences)
+    return evaluate_in_node("texts-server-messages.js", "given.map(m.toChinese)", sentences)
 
 
 def _remaining(sentences, names=()):
@@ -120,40 +126,40 @@ def registry():
 @pytest.fixture
 def machines(monkeypatch):
     """What works here, and every way in which something does not."""
-    confined = Choice(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without confinement")
-    nothing = Choice(None, "landlock is not installed; bubblewrap is not installed")
+    confined = BackendSelection(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without confinement")
+    nothing = BackendSelection(None, "landlock is not installed; bubblewrap is not installed")
     made = [
         Capabilities(present=frozenset({"person", "roots"})),
         Capabilities(),
-        situation.capabilities(None),
-        situation.capabilities((Path("/r"),), sandbox=confined),
-        situation.capabilities((Path("/r"),), sandbox=nothing),
+        authority_inputs.capabilities(None),
+        authority_inputs.capabilities((Path("/r"),), sandbox=confined),
+        authority_inputs.capabilities((Path("/r"),), sandbox=nothing),
     ]
-    monkeypatch.setattr(situation, "locate", lambda _program, _roots: None)
-    return [*made, situation.capabilities((Path("/r"),), sandbox=confined)]
+    monkeypatch.setattr(authority_inputs, "locate", lambda _program, _roots: None)
+    return [*made, authority_inputs.capabilities((Path("/r"),), sandbox=confined)]
 
 
 def _situations(machines):
     for mode in ToolMode:
         for open_modes in OPEN_MODES:
             for machine in machines:
-                yield Situation(mode=mode, open_modes=open_modes, capabilities=machine)
-            for way in SwitchWay:
+                yield AuthorityInputs(mode=mode, open_modes=open_modes, capabilities=machine)
+            for way in ModeSwitchMethod:
                 for modes in (frozenset(), open_modes):
-                    switching = Switching(way, modes)
-                    yield Situation(
+                    switching = ModeSwitching(way, modes)
+                    yield AuthorityInputs(
                         mode=mode, open_modes=open_modes, capabilities=machines[3], switching=switching
                     )
         for layer in ("environment", "settings", "agent", "node"):
             for policy in POLICIES:
                 layers = {"settings": LISTED} | {layer: policy}
-                yield Situation(mode=mode, open_modes=ALL_MODES, capabilities=machines[3], **layers)
+                yield AuthorityInputs(mode=mode, open_modes=ALL_MODES, capabilities=machines[3], **layers)
 
 
 def _verdicts(registry, machines):
     for each in _situations(machines):
         for verdict in compile_authority(registry, each).verdicts.values():
-            if isinstance(verdict, Denied):
+            if isinstance(verdict, DeniedTool):
                 yield from (verdict.message, verdict.next_action)
 
 
@@ -164,7 +170,7 @@ def test_every_verdict_has_its_chinese(registry, machines):
 
 
 def test_every_refusal_by_the_gate_has_its_chinese(registry):
-    coding = Situation(
+    coding = AuthorityInputs(
         mode=ToolMode.coding,
         open_modes=ALL_MODES,
         settings=LISTED,
@@ -176,7 +182,7 @@ def test_every_refusal_by_the_gate_has_its_chinese(registry):
 
     async def refusals():
         for name, authority in [("x", none), ("x", some), ("write_fil", some), ("mcp__s__listed", some)]:
-            refusal = await judge(ToolCall("c", name, {}), authority, registry, Caller("s"))
+            refusal = await judge(ToolCall("c", name, {}), authority, registry, GateContext("s"))
             yield from_refusal(refusal)
 
     def from_refusal(refusal):
@@ -191,13 +197,13 @@ def test_every_refusal_by_the_gate_has_its_chinese(registry):
 
 def test_every_answer_to_a_call_without_a_result_has_its_chinese():
     answers = [
-        *(not_run("bash", "coding", reason) for reason in (ENDED_BEFORE, REFUSED_OFTEN)),
-        stopped("bash", "coding"),
-        unknown_outcome("bash", "coding"),
+        *(not_run_result("bash", "coding", reason) for reason in (ENDED_BEFORE, REFUSED_OFTEN)),
+        stopped_result("bash", "coding"),
+        unknown_outcome_result("bash", "coding"),
     ]
     sentences = [json.loads(answer)[field] for answer in answers for field in ("message", "next_action")]
-    authority = compile_authority(build_registry(), Situation(mode=ToolMode.coding))
-    refusal = cancelled_meanwhile(ToolCall("c", "bash", {}), "bash", authority)
+    authority = compile_authority(build_registry(), AuthorityInputs(mode=ToolMode.coding))
+    refusal = task_cancelled_refusal(ToolCall("c", "bash", {}), "bash", authority)
     sentences += [refusal.failure.message, refusal.failure.next_action, NO_WORDS]
     assert _remaining(sentences) == {}
 
@@ -213,7 +219,7 @@ def test_every_description_of_a_tool_has_its_chinese():
 
 def test_every_refused_command_has_its_chinese():
     judging = CommandJudge(("curl -k", "git push"), PROTECTED_NAMES, "/home/ann")
-    commands = [example for rule in RULES for example in rule.refused]
+    commands = [example for rule in BUILTIN_RULES for example in rule.refused]
     commands += ["curl -k https://example.org", "git push", "echo x > .git/hooks/pre-commit"]
     refused = [judging.judge(command, "/home/ann/ws") for command in commands]
     assert None not in refused
@@ -261,7 +267,10 @@ def _only_fields(text):
 
 
 def test_every_refusal_and_failure_of_a_tool_has_its_chinese():
-    sentences = [inspect.signature(refuse_too_much).parameters["next_action"].default, edit_file._TOO_LARGE]
+    sentences = [
+        inspect.signature(refuse_oversized).parameters["next_action"].default,
+        edit_file._TOO_LARGE,
+    ]
     sentences += [text.format(shown="x1") for text in base._SENTENCES.values()]
     sentences += base._NEXT_STEPS.values()
     made_elsewhere = set()
@@ -283,13 +292,13 @@ def test_every_refusal_and_failure_of_a_tool_has_its_chinese():
 GIVES_REASONS = [
     image_endpoint,
     library_missing,
-    fault_of,
-    foreign._why_closed,
-    Grounds.why_not,
-    McpDesk._why_unavailable,
-    McpDesk.why_not,
-    McpTool.why_no_mode.fget,
-    Written._its_secrets,
+    definition_problem,
+    mcp_servers._why_closed,
+    LaunchPolicy.why_not,
+    McpService._why_unavailable,
+    McpService.why_not,
+    McpTool.mode_denied_hint.fget,
+    WritablePathCheck._its_secrets,
 ]
 TAKES_REASONS = {"UnusableSchema", "SandboxUnavailable", "self._gone", "_not_available"}
 
@@ -321,7 +330,7 @@ def test_every_reason_why_something_cannot_be_used_has_its_chinese():
 
 
 def test_every_reason_why_work_was_cancelled_has_its_chinese():
-    sentences = [*REASONS.values(), why_dismissed(501)]
+    sentences = [*REASONS.values(), removal_reason(501)]
     assert _remaining(sentences, names=("telegram:501",)) == {}
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.feed import whole_stream
-from interlock.events.tree import build_tree
+from interlock.log.read import iter_stream
+from interlock.log.tree import build_tree
 from tests.harness.cli import CliRunner
 from tests.harness.gateway import GatewayClient, ends, open_gateway_harness
 from tests.harness.runtime import RuntimeHarness, script
@@ -42,7 +42,7 @@ def tree_of(harness: RuntimeHarness, session_id: str) -> list[dict]:
         }
 
     with harness.runtime.database.reading() as connection:
-        return [shown(node.as_json()) for node in build_tree(whole_stream(connection, session_id))]
+        return [shown(node.as_json()) for node in build_tree(iter_stream(connection, session_id))]
 
 
 def kinds(client: GatewayClient) -> list[str]:

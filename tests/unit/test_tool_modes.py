@@ -10,22 +10,22 @@ import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.config.settings import SessionSettings
-from interlock.events.catalog import ToolCallDenied
-from interlock.events.feed import read_stream
-from interlock.gates.authority import AuthorityCache
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Capabilities, Situation, Switching
-from interlock.gates.verdict import SwitchWay
+from interlock.log.kinds import ToolCallDenied
+from interlock.log.read import read_stream
+from interlock.policy.authority import AuthorityCache
+from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
+from interlock.policy.verdict import ModeSwitchMethod
 from interlock.redaction.redactor import Redactor
-from interlock.tools.base import BaseTool
 from interlock.tools.builtins.current_time import CurrentTimeTool
 from interlock.tools.builtins.memory_search import MemorySearchTool
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import BaseTool
 from interlock.wiring import build_registry
-from tests.harness.logs import capture_logs
+from tests.harness.log_capture import capture_logs
 from tests.harness.store import StoreHarness
-from tests.harness.tools import CHAT_AND_CODING, UndeclaredTool, judged
+from tests.harness.tools import CHAT_AND_CODING, UndeclaredTool, judge_call
 
 CODING_ONLY = frozenset({ToolMode.coding})
 NOT_CHAT_SAFE = frozenset(ToolMode) - {ToolMode.chat_safe}
@@ -43,14 +43,14 @@ def names(schema: list[dict]) -> set[str]:
 def denial(registry: ToolRegistry, *opened: ToolMode) -> Refusal:
     """On the page, with a folder opened."""
     open_modes = frozenset({ToolMode.chat_safe, *opened})
-    situation = Situation(
+    authority_inputs = AuthorityInputs(
         mode=ToolMode.chat_safe,
         open_modes=open_modes,
         capabilities=Capabilities(present=frozenset({"roots"})),
-        switching=Switching(SwitchWay.page, open_modes),
+        switching=ModeSwitching(ModeSwitchMethod.page, open_modes),
     )
-    authority = AuthorityCache(registry).get(situation)
-    refused = judged(ToolCall("call_1", "read_file", "{}"), authority, registry)
+    authority = AuthorityCache(registry).get(authority_inputs)
+    refused = judge_call(ToolCall("call_1", "read_file", "{}"), authority, registry)
     assert isinstance(refused, Refusal)
     return refused
 
@@ -149,7 +149,7 @@ async def test_fail_closed_default_tool_not_executable(registry, mode, sqlite_st
     registry.register(UndeclaredTool())
     assert registry.check_mode("undeclared", mode) is False
     session = await sqlite_store.sessions.create(opened_by="test")
-    authority = AuthorityCache(registry).get(Situation(mode=mode, open_modes=frozenset(ToolMode)))
+    authority = AuthorityCache(registry).get(AuthorityInputs(mode=mode, open_modes=frozenset(ToolMode)))
     runner = ToolRunner(registry, sqlite_store.log, Redactor())
     result = await runner.call(ToolCall("c", "undeclared", "{}"), authority, CallContext(session.id))
     assert result.as_dict()["error_code"] == "MODE_DENIED"
@@ -186,7 +186,7 @@ def test_builtins_all_have_nonempty_allowed_modes():
 
 async def test_execute_tool_returns_mode_denied_dict(registry, sqlite_store):
     session = await sqlite_store.sessions.create(opened_by="test")
-    authority = AuthorityCache(registry).get(Situation(mode=ToolMode.chat_safe))
+    authority = AuthorityCache(registry).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, sqlite_store.log, Redactor())
     result = await runner.call(ToolCall("c", "read_file", "{}"), authority, CallContext(session.id))
     told = result.as_dict()
@@ -196,7 +196,7 @@ async def test_execute_tool_returns_mode_denied_dict(registry, sqlite_store):
 
 async def test_tool_denied_event_fields_complete(registry, sqlite_store):
     session = await sqlite_store.sessions.create(opened_by="test")
-    authority = AuthorityCache(registry).get(Situation(mode=ToolMode.chat_safe))
+    authority = AuthorityCache(registry).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, sqlite_store.log, Redactor())
     await runner.call(ToolCall("call_9", "read_file", "{}"), authority, CallContext(session.id))
     with sqlite_store.database.reading() as connection:
@@ -242,17 +242,17 @@ def test_tool_denied_deterministic(registry):
 @pytest.mark.parametrize("mode", ToolMode)
 def test_prompt_tooling_matches_schema(registry, mode):
     everything = frozenset(need for entry in registry for need in entry.tool.needs)
-    situation = Situation(
+    authority_inputs = AuthorityInputs(
         mode=mode, open_modes=frozenset(ToolMode), capabilities=Capabilities(present=everything)
     )
-    authority = AuthorityCache(registry).get(situation)
+    authority = AuthorityCache(registry).get(authority_inputs)
     listed = [line[2:].split(":")[0] for line in authority.tooling_text.splitlines()[1:]]
     assert listed == [tool.name for tool in registry.list_tools(mode)]
     assert tuple(listed) == authority.exposed
 
 
 def test_safety_layer_mentions_mode(registry):
-    text = AuthorityCache(registry).get(Situation(mode=ToolMode.chat_safe)).safety_text
+    text = AuthorityCache(registry).get(AuthorityInputs(mode=ToolMode.chat_safe)).safety_text
     assert "chat_safe mode" in text
     assert "read_file is not allowed in chat_safe mode" in text
     assert "current_time is not allowed" not in text
@@ -296,7 +296,7 @@ async def test_no_false_warning_on_normal_execution(registry, sqlite_store):
     session = await sqlite_store.sessions.create(opened_by="test")
     with capture_logs() as logs:
         mode = await sqlite_store.sessions.get_mode(session.id)
-        authority = AuthorityCache(registry).get(Situation(mode=mode))
+        authority = AuthorityCache(registry).get(AuthorityInputs(mode=mode))
         runner = ToolRunner(registry, sqlite_store.log, Redactor())
         result = await runner.call(ToolCall("c", "current_time", "{}"), authority, CallContext(session.id))
     assert result.ok
@@ -309,10 +309,10 @@ def test_default_mode_from_config():
 
 def test_session_manager_has_no_public_set_mode():
     """S1-B3: nothing but the switch for people can change a mode."""
-    from interlock.session.manager import SessionManager
+    from interlock.sessions.manager import SessionManager
 
     public = {name for name in vars(SessionManager) if name[0] != "_"}
     about_modes = {name for name in public if "mode" in name.replace("model", "")}
     assert about_modes == {"get_mode", "mode_of", "mode_within"}
-    source = Path("src/interlock/session/manager.py").read_text()
+    source = Path("src/interlock/sessions/manager.py").read_text()
     assert not re.search(r"SET mode\b", source)

@@ -4,13 +4,13 @@ What a session or a day spent before comes from the log: whoever asks reads it t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import Self
 
-from interlock.agent.limits import ControlLimits, Stop, out_of_budget, without_price
-from interlock.infra.records import dataclass
-from interlock.models.provider import Usage
+from interlock.agent.limits import ControlLimits, LimitStop, out_of_budget, without_price
+from interlock.models.provider import TokenUsage
 
 _MILLION = 1_000_000
 
@@ -22,7 +22,7 @@ class Price:
     input: Decimal
     output: Decimal
 
-    def cost(self, usage: Usage) -> Decimal:
+    def cost(self, usage: TokenUsage) -> Decimal:
         return (self.input * usage.input_tokens + self.output * usage.output_tokens) / _MILLION
 
 
@@ -30,30 +30,30 @@ FREE = Price(Decimal(0), Decimal(0))
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class UsageCost:
     """Tokens, and money; `cost` is None as soon as a model without a price had a part in it."""
 
     tokens: int = 0
     cost: Decimal | None = Decimal(0)
 
-    def __add__(self, other: "Spent") -> "Spent":
+    def __add__(self, other: "UsageCost") -> "UsageCost":
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return Spent(self.tokens + other.tokens, cost)
+        return UsageCost(self.tokens + other.tokens, cost)
 
 
-NOTHING = Spent()
+NO_COST = UsageCost()
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class UsageTotals:
     """All that the log tells for the session and for today, this task's own turns included."""
 
-    session: Spent = NOTHING
-    day: Spent = NOTHING
+    session: UsageCost = NO_COST
+    day: UsageCost = NO_COST
 
 
 class PriceTable:
-    """Prices by the name of the model, as `Provider.name` and the events have it."""
+    """Prices by the name of the model, as `ModelProvider.name` and the events have it."""
 
     def __init__(self, prices: Mapping[str, Price]) -> None:
         self._prices = dict(prices)
@@ -64,52 +64,52 @@ class PriceTable:
         prices = {model: Price(given, taken) for model, (given, taken) in rows.items()}
         return cls(dict.fromkeys(free, FREE) | prices)
 
-    def spent(self, usage: Mapping[str, Usage]) -> Spent:
+    def spent(self, usage: Mapping[str, TokenUsage]) -> UsageCost:
         """What these models used together."""
-        total = NOTHING
+        total = NO_COST
         for model, used in usage.items():
             price = self._prices.get(model)
             cost = None if price is None else price.cost(used)
-            total += Spent(used.input_tokens + used.output_tokens, cost)
+            total += UsageCost(used.input_tokens + used.output_tokens, cost)
         return total
 
     def knows(self, model: str) -> bool:
         return model in self._prices
 
 
-class Budget:
+class TaskBudget:
     """What one task spent, against every limit on tokens and costs."""
 
-    def __init__(self, limits: ControlLimits, prices: PriceTable, model: str, spent: Spent) -> None:
+    def __init__(self, limits: ControlLimits, prices: PriceTable, model: str, spent: UsageCost) -> None:
         self._limits = limits
         self._prices = prices
         self._model = model
-        self._history: History | None = None
-        self._unlogged = NOTHING
+        self._history: UsageTotals | None = None
+        self._unlogged = NO_COST
         self.spent = spent
 
-    def add(self, usage: Usage) -> None:
+    def add(self, usage: TokenUsage) -> None:
         self.add_others({self._model: usage})
 
-    def add_others(self, usage: Mapping[str, Usage]) -> None:
+    def add_others(self, usage: Mapping[str, TokenUsage]) -> None:
         """What other models used for this task."""
         more = self._prices.spent(usage)
         self.spent += more
         self._unlogged += more
 
-    def exceeded(self, history: History | None) -> Stop | None:
+    def exceeded(self, history: UsageTotals | None) -> LimitStop | None:
         """The first limit that is used up. Without a fresh `history`, the last one and what came since."""
         if history is not None:
-            self._history, self._unlogged = history, NOTHING
-        past = self._history
-        if past is None:
-            if self._limits.need_history:
+            self._history, self._unlogged = history, NO_COST
+        task_history = self._history
+        if task_history is None:
+            if self._limits.need_usage_totals:
                 raise ValueError("a limit of the session or the day is set: say what was spent before")
-            past = History()
-        session, day = past.session + self._unlogged, past.day + self._unlogged
+            task_history = UsageTotals()
+        session, day = task_history.session + self._unlogged, task_history.day + self._unlogged
         return next(chain(self._tokens(session, day), self._costs(session, day)), None)
 
-    def _tokens(self, session: Spent, day: Spent) -> Iterator[Stop]:
+    def _tokens(self, session: UsageCost, day: UsageCost) -> Iterator[LimitStop]:
         limits = self._limits
         for limit, allowed, spent in (
             ("max_tokens", limits.max_tokens, self.spent),
@@ -119,7 +119,7 @@ class Budget:
             if allowed is not None and spent.tokens >= allowed:
                 yield out_of_budget(limit, allowed, spent.tokens)
 
-    def _costs(self, session: Spent, day: Spent) -> Iterator[Stop]:
+    def _costs(self, session: UsageCost, day: UsageCost) -> Iterator[LimitStop]:
         limits = self._limits
         for limit, allowed, spent, whose in (
             ("max_cost", limits.max_cost, self.spent, "a model of this task"),

@@ -3,11 +3,10 @@
 Live text is told before it is stored, as (turn, offset). Everything else is on disk before it is told.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
-
-from interlock.infra.records import dataclass
 
 # What is nested deeper than this is told as it was written: not every reader could follow it.
 MAX_DEPTH = 50

@@ -3,13 +3,12 @@
 A limit is named after its field, and its variable after both: `max_turns` is `CONTROL_MAX_TURNS`.
 """
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Self
 
 from interlock.config.control import ControlSettings
-from interlock.events.work import ControlLimitReached, ProgressStalled
-from interlock.infra.records import dataclass
+from interlock.log.task_events import ControlLimitReached, ProgressStalled
 
 _GO_ON = "Its earlier effects remain. Send a message to continue in a new task, or raise {setting}."
 _ANSWER_NOW = (
@@ -57,7 +56,7 @@ class ControlLimits:
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
     @property
-    def need_history(self) -> bool:
+    def need_usage_totals(self) -> bool:
         """Whether any limit reaches beyond the task, so that the log must be asked what was spent."""
         return any(
             limit is not None
@@ -74,14 +73,14 @@ LIMIT_NAMES = frozenset(field.name for field in fields(ControlLimits))
 
 
 @dataclass(frozen=True, slots=True)
-class Nudge:
+class ModelHint:
     """The task goes on; the model is told this together with the result of its call."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class LimitStop:
     """The task ends here, and the person reads the sentence.
 
     With a `note` for the model it ends one turn later: that turn has no tools, and its text is the answer.
@@ -104,39 +103,39 @@ class Stop:
         )
 
 
-def setting_of(limit: str) -> str:
+def setting_name(limit: str) -> str:
     return f"CONTROL_{limit.upper()}"
 
 
-def out_of_turns(allowed: int, reached: int) -> Stop:
+def out_of_turns(allowed: int, reached: int) -> LimitStop:
     said = f"The task took {reached} turns without finishing; the limit is {allowed}."
     return _stop("max_turns", allowed, reached, said, _GO_ON)
 
 
-def out_of_time(allowed: float, reached: float, waiting: float = 0) -> Stop:
+def out_of_time(allowed: float, reached: float, waiting: float = 0) -> LimitStop:
     if reached < allowed:
         said = (
-            f"The task would have to wait {duration(waiting)} for its model, but only "
-            f"{duration(allowed - reached)} of its time limit ({duration(allowed)}) are left."
+            f"The task would have to wait {format_duration(waiting)} for its model, but only "
+            f"{format_duration(allowed - reached)} of its time limit ({format_duration(allowed)}) are left."
         )
     else:
-        said = f"The task ran for {duration(reached)}; the limit is {duration(allowed)}."
+        said = f"The task ran for {format_duration(reached)}; the limit is {format_duration(allowed)}."
     return _stop("max_wall_seconds", allowed, reached, said, _GO_ON)
 
 
-def out_of_budget(limit: str, allowed: float | Decimal, reached: float | Decimal) -> Stop:
+def out_of_budget(limit: str, allowed: float | Decimal, reached: float | Decimal) -> LimitStop:
     said, advice = _BUDGETS[limit]
     shown = said.format(reached=_amount(reached), allowed=_amount(allowed))
     return _stop(limit, allowed, reached, shown, advice)
 
 
-def without_price(limit: str, allowed: Decimal, whose: str) -> Stop:
+def without_price(limit: str, allowed: Decimal, whose: str) -> LimitStop:
     """A budget that nobody can count is not kept by hoping."""
-    said = f"{setting_of(limit)} limits costs, but {whose} has no price in CONTROL_PRICES."
+    said = f"{setting_name(limit)} limits costs, but {whose} has no price in CONTROL_PRICES."
     return _stop(limit, allowed, 0, said, "Add it there (a free model as [0, 0]).")
 
 
-def no_progress(tool_name: str, allowed: int, reached: int) -> Stop:
+def no_progress(tool_name: str, allowed: int, reached: int) -> LimitStop:
     said = (
         f"The task made no progress: the same call of {tool_name} returned the same result {reached} times."
     )
@@ -144,12 +143,12 @@ def no_progress(tool_name: str, allowed: int, reached: int) -> Stop:
     return replace(_stop("max_repeats", allowed, reached, said, advice), tool_name=tool_name)
 
 
-def refused_in_a_row(allowed: int, reached: int, last: str) -> Stop:
+def refused_in_a_row(allowed: int, reached: int, last: str) -> LimitStop:
     said = f"Calls were denied in {reached} turns in a row"
     return replace(_stop("max_denials", allowed, reached, said, _last(last)), note=_ANSWER_NOW)
 
 
-def refused_often(allowed: int, reached: int, window: int, last: str) -> Stop:
+def refused_often(allowed: int, reached: int, window: int, last: str) -> LimitStop:
     said = f"{reached} of the last {window} calls were denied"
     return replace(_stop("max_recent_denials", allowed, reached, said, _last(last)), note=_ANSWER_NOW)
 
@@ -164,12 +163,14 @@ def _last(denial: str) -> str:
     )
 
 
-def _stop(limit: str, allowed: float | Decimal, reached: float | Decimal, said: str, advice: str) -> Stop:
-    sentence = f"{said} {advice.format(setting=setting_of(limit))}"
-    return Stop(limit, float(allowed), float(reached), sentence)
+def _stop(
+    limit: str, allowed: float | Decimal, reached: float | Decimal, said: str, advice: str
+) -> LimitStop:
+    sentence = f"{said} {advice.format(setting=setting_name(limit))}"
+    return LimitStop(limit, float(allowed), float(reached), sentence)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Rounded as a person would say it: '45 seconds', '30 minutes', '2.5 hours'."""
     for size, name in ((3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:

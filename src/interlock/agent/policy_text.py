@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from interlock.gates.authority import Authority
-from interlock.infra.text import visible
+from interlock.core.text import escape_control_characters
+from interlock.policy.authority import Authority
 
 _HEAD = "ToolPolicy (all layers merged; every call is checked against exactly this and the mode):"
 
 
-def policy_text(authority: Authority) -> str:
+def render_policy(authority: Authority) -> str:
     """One line for each field, in one order. A switch that a wider one turns off is told as off.
 
     The limits of the output are the operator's; no other layer sets them.
@@ -44,4 +44,4 @@ def _switch(*, is_on: bool) -> str:
 
 
 def _list(items: Iterable[str]) -> str:
-    return f"[{', '.join(visible(item) for item in items)}]"
+    return f"[{', '.join(escape_control_characters(item) for item in items)}]"

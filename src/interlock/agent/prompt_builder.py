@@ -11,18 +11,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
-from interlock.agent.conversation import tokens_in
-from interlock.agent.personas import Agent, AgentChanged
-from interlock.agent.policy_text import policy_text
-from interlock.agent.workspace import AGENTS, MEMORY, SOUL, USER, Redact, WorkspaceFile, WorkspaceFiles
+from interlock.agent.context import estimate_tokens
+from interlock.agent.definitions import AgentChanged, AgentDefinition
+from interlock.agent.policy_text import render_policy
+from interlock.agent.workspace_files import (
+    AGENTS,
+    MEMORY,
+    SOUL,
+    USER,
+    Redact,
+    WorkspaceFile,
+    WorkspaceFiles,
+)
 from interlock.config.modes import ToolMode, stricter
-from interlock.gates.authority import Authority
-from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
-from interlock.gates.situation import NO_SWITCHING, Switching
-from interlock.infra.text import storable
-from interlock.infra.threads import WorkThreads
-from interlock.models.messages import system_message
-from interlock.session.models import SessionKind
+from interlock.core.text import sanitize_text
+from interlock.core.threads import DaemonThreadPool
+from interlock.models.message_encoding import system_message
+from interlock.policy.authority import Authority
+from interlock.policy.inputs import NO_SWITCHING, ModeSwitching
+from interlock.policy.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.sessions.models import SessionKind
 
 IDENTITY = """\
 You are an assistant in Interlock, a runtime hosted by the user. You act only through the tools named \
@@ -50,7 +58,7 @@ class PromptInputs:
 
     kind: SessionKind
     authority: Authority
-    agent: Agent | None = None
+    agent: AgentDefinition | None = None
     # Which model answers, in the words of the setting MODEL.
     model: str = ""
     run_directive: str = ""
@@ -60,7 +68,7 @@ class PromptInputs:
     # The mode of the run that the step belongs to.
     ceiling: ToolMode | None = None
     # How the person whose task it is can switch the mode.
-    switching: Switching = NO_SWITCHING
+    switching: ModeSwitching = NO_SWITCHING
 
     def is_same(self, other: "PromptInputs") -> bool:
         """The same situation: the Authorities of one cache are compared as objects."""
@@ -71,7 +79,7 @@ class PromptInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class InitialPromptInputs:
     """What a task began with: its inputs while it runs; its agent's name and hash when it is resumed.
 
     `who` is the person whose task it is; empty where that is not known.
@@ -82,7 +90,7 @@ class Earlier:
     who: str = ""
 
 
-InputsOf = Callable[[str, ToolMode, Earlier], Awaitable[PromptInputs]]
+ResolvePromptInputs = Callable[[str, ToolMode, InitialPromptInputs], Awaitable[PromptInputs]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +141,10 @@ class SessionPrompt:
     @cached_property
     def tokens(self) -> int:
         """About how many it takes, with the tools that are offered beside it."""
-        return tokens_in(self.encoded) + tokens_in(self.authority.schemas)
+        return estimate_tokens(self.encoded) + estimate_tokens(self.authority.schemas)
 
     def _layer_tool_policy(self) -> str:
-        return self.redact(policy_text(self.authority))
+        return self.redact(render_policy(self.authority))
 
     def _layer_tooling(self, mode: ToolMode) -> str:
         return self.redact(_in(mode, self.authority).tooling_text)
@@ -171,22 +179,26 @@ class SessionPrompt:
         return f"{day}, {self.now:%H:%M}."
 
     def _outside(self, text: str) -> str:
-        return self.redact(storable(text))
+        return self.redact(sanitize_text(text))
 
 
 class PromptBuilder:
     """`inputs_of` is the one place that says which kind, agent and Authority a session has in a mode."""
 
     def __init__(
-        self, inputs_of: InputsOf, files: WorkspaceFiles, redact: Redact, now: Callable[[], datetime]
+        self,
+        inputs_of: ResolvePromptInputs,
+        files: WorkspaceFiles,
+        redact: Redact,
+        now: Callable[[], datetime],
     ) -> None:
         self._inputs_of = inputs_of
         self._files = files
         self._redact = redact
         self._now = now
-        self._threads = WorkThreads("interlock-prompt")
+        self._threads = DaemonThreadPool("interlock-prompt")
 
-    def under(self, inputs_of: InputsOf) -> "PromptBuilder":
+    def with_inputs(self, inputs_of: ResolvePromptInputs) -> "PromptBuilder":
         """The same files, for whoever is in another situation."""
         return PromptBuilder(inputs_of, self._files, self._redact, self._now)
 
@@ -197,17 +209,17 @@ class PromptBuilder:
         self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None = None, *, who: str = ""
     ) -> SessionPrompt:
         """The prompt to take up a task with: files and date as they are now, its agent as it was."""
-        inputs = await self._inputs(session_id, mode, Earlier(pin=pin, who=who))
+        inputs = await self._inputs(session_id, mode, InitialPromptInputs(pin=pin, who=who))
         files = await self._threads.start(lambda: self._files.read(inputs.kind))
         return SessionPrompt(session_id, inputs, files, self._now(), self._redact)
 
     async def renew(self, prompt: SessionPrompt) -> SessionPrompt:
         """The same task's prompt for its next turn: by today's policy, with the files it began with."""
-        inputs = await self._inputs(prompt.session_id, prompt.mode, Earlier(prompt.inputs))
+        inputs = await self._inputs(prompt.session_id, prompt.mode, InitialPromptInputs(prompt.inputs))
         _refuse_another(prompt.inputs.agent, inputs.agent, prompt.inputs.kind)
         return prompt if inputs.is_same(prompt.inputs) else replace(prompt, inputs=inputs)
 
-    async def _inputs(self, session_id: str, mode: ToolMode, earlier: Earlier) -> PromptInputs:
+    async def _inputs(self, session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
         inputs = await self._inputs_of(session_id, mode, earlier)
         if earlier.inputs is not None and inputs.is_same(earlier.inputs):
             return inputs
@@ -239,7 +251,9 @@ def _refuse_wider(authority: Authority, whose: str, policy: ToolPolicy) -> None:
         raise ValueError(f"the Authority was made without the policy of {whose}")
 
 
-def _refuse_another(began_with: Agent | None, now: Agent | None, kind: SessionKind) -> None:
+def _refuse_another(
+    began_with: AgentDefinition | None, now: AgentDefinition | None, kind: SessionKind
+) -> None:
     """A task's agent is pinned by its file's hash. The steps of a run may each have their own."""
     if kind is not SessionKind.run and began_with != now:
         raise AgentChanged("the session's agent has changed since this task started; start a new task")

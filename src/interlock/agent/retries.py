@@ -1,11 +1,11 @@
 """Whether and when a turn that failed is asked again."""
 
 from interlock.agent.limits import ControlLimits
-from interlock.events.work import RetryExhausted, RetryScheduled
+from interlock.log.task_events import RetryExhausted, RetryScheduled
 from interlock.models.provider import ModelError
 
 
-class Retries:
+class TurnRetries:
     """For one turn. Waits 1, 2, 4 … 30 seconds, or as long as the server asks where that is longer.
 
     What a server asks for is never cut short: where it asks for more than the operator allows, the turn
@@ -19,7 +19,7 @@ class Retries:
     def next_delay(self, error: ModelError, *, shown: bool) -> float | None:
         """Seconds to wait, or None: the turn has failed. `shown`: somebody saw text of it already."""
         limits = self._limits
-        if shown or not error.fault.may_pass or self._scheduled >= limits.max_retries:
+        if shown or not error.fault.is_transient or self._scheduled >= limits.max_retries:
             return None
         delay = min(limits.retry_seconds * 2.0**self._scheduled, limits.max_retry_seconds)
         asked = error.retry_after_seconds

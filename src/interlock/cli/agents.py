@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
 
 if TYPE_CHECKING:
-    from interlock.agent.personas import Agent, AgentFolder, Problem
-    from interlock.gates.policy import ToolPolicy
+    from interlock.agent.definitions import AgentDefinition, AgentDirectory, FileProblem
+    from interlock.policy.policy import ToolPolicy
 
 app = App(name="agents", help="List, show and check the agents of the workspace.", help_format="plaintext")
 
@@ -23,7 +23,7 @@ def list_agents(*, json: AsJson = False) -> int:
     if json:
         problems = [asdict(problem) for problem in survey.problems]
         print_json({"agents": [_brief(agent) for agent in survey.agents], "problems": problems})
-        return Exit.ok
+        return ExitCode.ok
     if survey.agents:
         rows = [[agent.name, agent.model or "", agent.description] for agent in survey.agents]
         print_table(["agent", "model", "description"], rows)
@@ -31,7 +31,7 @@ def list_agents(*, json: AsJson = False) -> int:
         note(f"no agents in {folder.path}")
     if broken := sorted({problem.file for problem in survey.problems}):
         note(f"not usable: {', '.join(broken)}; for the reasons, run: interlock agents check")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -44,15 +44,15 @@ def show(name: str, *, json: AsJson = False) -> int:
         The agent's name.
     """
     from interlock.config.settings import load_settings
-    from interlock.redaction.choice import redactor_for
+    from interlock.redaction.factory import build_redactor
 
     folder = _folder()
     agent = folder.load(name)
-    redact = redactor_for(load_settings()).text
+    redact = build_redactor(load_settings()).text
     description, persona = redact(agent.description), redact(agent.persona)
     if json:
         print_json({**_brief(agent), "description": description, "persona": persona})
-        return Exit.ok
+        return ExitCode.ok
     print_line(f"agent     {agent.name}")
     print_line(f"for       {description}")
     print_line(f"model     {agent.model or '(as the session)'}")
@@ -64,7 +64,7 @@ def show(name: str, *, json: AsJson = False) -> int:
             print_line(f"tightens  {path}: {_as_written(value)}")
     print_line()
     print_text(persona)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -80,18 +80,18 @@ def check(*, json: AsJson = False) -> int:
             print_line(f"{folder.path / problem.file}:{problem.line}: {problem.text}")
         count = len({problem.file for problem in survey.problems})
         note(f"usable agents: {len(survey.agents)}; files with problems: {count}")
-    return Exit.failed if survey.problems else Exit.ok
+    return ExitCode.failed if survey.problems else ExitCode.ok
 
 
-def _folder() -> "AgentFolder":
-    from interlock.agent.personas import AgentFolder
+def _folder() -> "AgentDirectory":
+    from interlock.agent.definitions import AgentDirectory
     from interlock.config.settings import load_settings
     from interlock.wiring import build_registry, tool_names
 
-    return AgentFolder(load_settings().workspace_dir / "agents", tool_names(build_registry()))
+    return AgentDirectory(load_settings().workspace_dir / "agents", tool_names(build_registry()))
 
 
-def _brief(agent: "Agent") -> dict[str, Any]:
+def _brief(agent: "AgentDefinition") -> dict[str, Any]:
     return {
         "name": agent.name,
         "description": agent.description,
@@ -101,7 +101,7 @@ def _brief(agent: "Agent") -> dict[str, Any]:
     }
 
 
-def _located(folder: "AgentFolder", problem: "Problem") -> dict[str, Any]:
+def _located(folder: "AgentDirectory", problem: "FileProblem") -> dict[str, Any]:
     return {**asdict(problem), "path": str(folder.path / problem.file)}
 
 
@@ -111,9 +111,9 @@ def _as_written(value: object) -> str:
 
 def _set_fields(policy: "ToolPolicy") -> dict[str, Any]:
     """What the policy says anything about, by the names that are used in files and settings."""
-    from interlock.session.settings_store import leaves, to_document
+    from interlock.sessions.settings_store import flatten_document, to_document
 
-    fields = dict(leaves(to_document(policy), "tools."))
+    fields = dict(flatten_document(to_document(policy), "tools."))
     if not policy.denied_tools:
         del fields["tools.denied_tools"]
     return {path: value for path, value in fields.items() if value is not None}

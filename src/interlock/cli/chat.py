@@ -6,31 +6,31 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from interlock.cli.conversing import Roots, opened_desk, wanted
-from interlock.cli.exits import Exit
+from interlock.cli.chat_client import RootOptions, open_chat_client, parse_chat_options
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import local_time, note, print_line, print_text
-from interlock.cli.runtime import mode_argument
+from interlock.cli.runtime import parse_mode_argument
 from interlock.config.modes import ToolMode
-from interlock.gates.verdict import layer_name
-from interlock.infra.errors import InterlockError, InvalidAnswer, ModeNotOpen, NothingToUndo
-from interlock.infra.text import visible
-from interlock.session.slash import Place, known_in, read_slash
+from interlock.core.errors import InterlockError, InvalidAnswer, ModeNotOpen, NothingToUndo
+from interlock.core.text import escape_control_characters
+from interlock.policy.verdict import layer_name
+from interlock.sessions.slash_commands import Surface, parse_slash_command, slash_commands_for
 
 if TYPE_CHECKING:
-    from interlock.channels.talk import Talk
-    from interlock.channels.terminal import TerminalView
-    from interlock.cli.conversing import Desk
+    from interlock.channels.terminal.local_session import LocalSession
+    from interlock.channels.terminal.view import TerminalView
+    from interlock.cli.chat_client import ChatClient
     from interlock.questions.rows import Question
-    from interlock.worker.rows import Task
+    from interlock.runtime.task_rows import Task
 
-LEAVING = ("/quit", "/exit")
+QUIT_COMMANDS = ("/quit", "/exit")
 PROMPT = "you> "
 
 
 def chat(
     *,
     mode: str | None = None,
-    root: Roots = (),
+    root: RootOptions = (),
     session: str | None = None,
     agent: str | None = None,
     model: str | None = None,
@@ -50,28 +50,28 @@ def chat(
     model
         The model to ask, one of those that are configured.
     """
-    from interlock.channels.terminal import TerminalView, standard_paper
+    from interlock.channels.terminal.view import TerminalView, standard_writer
 
-    given = wanted(mode, root, session, agent, model)
-    view = TerminalView(standard_paper())
+    given = parse_chat_options(mode, root, session, agent, model)
+    view = TerminalView(standard_writer())
     with asyncio.Runner() as runner:
-        opening = opened_desk(given, view.show, usual_log_level="error")
-        desk = runner.run(opening.__aenter__())
+        opening = open_chat_client(given, view.show, usual_log_level="error")
+        chat_client = runner.run(opening.__aenter__())
         try:
-            _Chat(runner, desk, view).converse()
+            _Chat(runner, chat_client, view).converse()
         finally:
             runner.run(opening.__aexit__(None, None, None))
-        if desk.session_id is not None:
-            note(f"to continue this session: {desk.way_back()}")
-    return Exit.ok
+        if chat_client.session_id is not None:
+            note(f"to continue this session: {chat_client.resume_command()}")
+    return ExitCode.ok
 
 
 class _Chat:
     """Lines are read between the pieces of work, never beside them: a terminal does one thing at a time."""
 
-    def __init__(self, runner: asyncio.Runner, desk: "Desk", view: "TerminalView") -> None:
+    def __init__(self, runner: asyncio.Runner, chat_client: "ChatClient", view: "TerminalView") -> None:
         self._run = runner.run
-        self._desk = desk
+        self._chat_client = chat_client
         self._view = view
         self._commands: dict[str, Callable[[str], Coroutine[None, None, None]]] = {
             "help": self._help,
@@ -88,7 +88,7 @@ class _Chat:
         """Until the person leaves."""
         self._run(self._greet())
         self._guarded(self._resume)
-        while (words := _read_line()).lower() not in LEAVING:
+        while (words := _read_line()).lower() not in QUIT_COMMANDS:
             if words:
                 self._guarded(lambda: self._take(words))
 
@@ -104,7 +104,7 @@ class _Chat:
             note("\ninterrupted")
 
     def _take(self, words: str) -> None:
-        written = read_slash(words, Place.terminal)
+        written = parse_slash_command(words, Surface.terminal)
         if written is None:
             self._say(words)
         elif written.name == "build":
@@ -113,31 +113,31 @@ class _Chat:
             self._run(self._commands[written.name](written.rest))
 
     def _say(self, words: str) -> None:
-        talk = self._run(self._desk.talk(words))
-        self._see_through(self._run(talk.say(words)))
+        local_session = self._run(self._chat_client.local_session(words))
+        self._see_through(self._run(local_session.say(words)))
 
     def _resume(self) -> None:
         """A session that is continued may have been left in the middle of something."""
-        if self._desk.session_id is None:
+        if self._chat_client.session_id is None:
             return
-        talk = self._run(self._desk.talk())
-        task = self._run(talk.unfinished())
+        local_session = self._run(self._chat_client.local_session())
+        task = self._run(local_session.unfinished())
         if task is not None:
             note(f"resuming task {task.id} ({task.status})")
-            waits = self._run(talk.open_question(task)) is not None
-            self._see_through(task if waits else self._run(talk.go_on(task)))
+            waits = self._run(local_session.open_question(task)) is not None
+            self._see_through(task if waits else self._run(local_session.go_on(task)))
 
     def _see_through(self, task: "Task") -> None:
         """Ask the person whatever the task asks, until it has ended."""
-        talk = self._run(self._desk.talk())
-        while (question := self._run(talk.open_question(task))) is not None:
-            answer = answer_to(question)
+        local_session = self._run(self._chat_client.local_session())
+        while (question := self._run(local_session.open_question(task))) is not None:
+            answer = prompt_for_question(question)
             self._view.begin_task()
             if answer is None:
-                task = self._run(talk.cancel(task))
+                task = self._run(local_session.cancel(task))
                 break
             try:
-                task = self._answered(talk, question, answer)
+                task = self._answered(local_session, question, answer)
             except InvalidAnswer as error:
                 note(str(error))
         self._view.end_line()
@@ -147,25 +147,29 @@ class _Chat:
         elif task.reason and not self._view.told_end:
             note(task.reason)
 
-    def _answered(self, talk: "Talk", question: "Question", answer: "Mapping[str, Any]") -> "Task":
+    def _answered(
+        self, local_session: "LocalSession", question: "Question", answer: "Mapping[str, Any]"
+    ) -> "Task":
         """A plan that is approved can be built at once, if the person says so."""
         if answer.get("decision") != "approve" or question.mode != ToolMode.plan:
-            return self._run(talk.answer(question, answer))
-        if not self._desk.office.plans.can_build(question):
-            note(f"to build it: {self._desk.way_back(ToolMode.coding)}, then /build")
+            return self._run(local_session.answer(question, answer))
+        if not self._chat_client.agent_runtime.plans.can_build(question):
+            note(f"to build it: {self._chat_client.resume_command(ToolMode.coding)}, then /build")
         elif ask_line("[b to build it now in coding mode, Enter to skip] ").strip().lower()[:1] == "b":
-            return self._run(talk.see_to(lambda: self._desk.build(question, answer)))
-        return self._run(talk.answer(question, answer))
+            return self._run(
+                local_session.run_until_idle(lambda: self._chat_client.build(question, answer))
+            )
+        return self._run(local_session.answer(question, answer))
 
     def _build(self) -> None:
-        session = self._desk.session_id
-        plan = self._run(self._desk.office.plans.approved(session)) if session else None
+        session = self._chat_client.session_id
+        plan = self._run(self._chat_client.agent_runtime.plans.approved(session)) if session else None
         if plan is None:
             note("no plan to build: the newest plan of this session must be approved")
             return
         self._show_plan(plan)
-        talk = self._run(self._desk.talk())
-        self._see_through(self._run(talk.see_to(lambda: self._desk.build(plan))))
+        local_session = self._run(self._chat_client.local_session())
+        self._see_through(self._run(local_session.run_until_idle(lambda: self._chat_client.build(plan))))
 
     def _show_plan(self, question: "Question") -> None:
         from interlock.questions.rendering import question_text
@@ -177,79 +181,81 @@ class _Chat:
     # -- what begins with a slash --
 
     async def _greet(self) -> None:
-        from interlock.models.choose import DEMO
+        from interlock.models.provider_factory import DEMO
 
-        mode, model = await self._desk.mode(), await self._desk.model()
+        mode, model = await self._chat_client.mode(), await self._chat_client.model()
         note(f"{model} model, {mode} mode. Type /help for commands, /quit to exit.")
         if model == DEMO:
             note(
                 'This is a small built-in demo, not a language model. Type "help" to see what '
                 "it understands."
             )
-        stored = await self._desk.stored_mode()
+        stored = await self._chat_client.stored_mode()
         if stored not in (None, mode):
             note(
                 f"the session is in {stored} mode, which is not open here; to open it: "
-                f"{self._desk.way_back(stored)}"
+                f"{self._chat_client.resume_command(stored)}"
             )
 
     async def _help(self, _rest: str) -> None:
-        for command in known_in(Place.terminal).values():
+        for command in slash_commands_for(Surface.terminal).values():
             print_line(f"{f'/{command.name} {command.takes}':<16}{command.about}")
         print_line("Ctrl-C          Cancel the running task and stay in the chat")
 
     async def _new(self, _rest: str) -> None:
-        if self._desk.session_id is not None:
-            note(f"to continue this session: {self._desk.way_back()}")
-        self._desk.begin_again()
+        if self._chat_client.session_id is not None:
+            note(f"to continue this session: {self._chat_client.resume_command()}")
+        self._chat_client.start_new_session()
         await self._greet()
 
     async def _mode(self, rest: str) -> None:
-        runtime = self._desk.office.runtime
-        if rest and not await self._switched(mode_argument(rest)):
+        runtime = self._chat_client.agent_runtime.runtime
+        if rest and not await self._switched(parse_mode_argument(rest)):
             return
-        open_modes = [mode.value for mode in ToolMode if mode in runtime.situation.open_modes]
-        print_line(f"mode      {await self._desk.mode()}")
+        open_modes = [mode.value for mode in ToolMode if mode in runtime.authority_inputs.open_modes]
+        print_line(f"mode      {await self._chat_client.mode()}")
         print_line(f"open      {', '.join(open_modes)}")
         if len(open_modes) == 1:
-            note(f"to open another mode, start the chat with it: {self._desk.way_back(ToolMode.chat)}")
+            command = self._chat_client.resume_command(ToolMode.chat)
+            note(f"to open another mode, start the chat with it: {command}")
 
     async def _switched(self, mode: ToolMode) -> bool:
         try:
-            await self._desk.switch_mode(mode)
+            await self._chat_client.switch_mode(mode)
         except ModeNotOpen:
-            note(f"{mode} mode is not open here; to open it, exit and run: {self._desk.way_back(mode)}")
+            command = self._chat_client.resume_command(mode)
+            note(f"{mode} mode is not open here; to open it, exit and run: {command}")
             return False
         return True
 
     async def _tools(self, _rest: str) -> None:
-        authority = await self._desk.authority()
+        authority = await self._chat_client.authority()
         for name in authority.exposed:
             print_line(f"yes       {name}")
         for failure in authority.failures.values():
             print_line(f"no        {failure.message}")
 
     async def _why(self, _rest: str) -> None:
-        from interlock.gates.explaining import next_action_now
+        from interlock.gates.explain import next_action_now
 
-        denial = await self._desk.last_denial()
+        denial = await self._chat_client.last_denial()
         if denial is None:
             note("no tool call was denied in this session")
             return
         print_line(f"denied    {denial['error']}")
         print_line(f"code      {denial['error_code']} in {denial['mode']} mode")
         print_line(f"decided   by {layer_name(denial['layer'])}")
-        print_line(f"next      {next_action_now(denial, await self._desk.authority())}")
+        print_line(f"next      {next_action_now(denial, await self._chat_client.authority())}")
         note(f"more      interlock policy explain {denial['tool_name']} --mode {denial['mode']}")
 
     async def _model(self, rest: str) -> None:
         if rest:
-            await self._desk.choose_model(rest)
-        print_line(f"model     {await self._desk.model()}")
-        print_line(f"listed    {', '.join(self._desk.office.models.names)}")
+            await self._chat_client.choose_model(rest)
+        print_line(f"model     {await self._chat_client.model()}")
+        print_line(f"listed    {', '.join(self._chat_client.agent_runtime.models.names)}")
 
     async def _history(self, _rest: str) -> None:
-        messages = await self._desk.history()
+        messages = await self._chat_client.history()
         if not messages:
             note("no messages yet")
         for message in messages:
@@ -259,10 +265,10 @@ class _Chat:
     async def _undo(self, _rest: str) -> None:
         from interlock.cli.undo import print_report
 
-        runtime = self._desk.office.runtime
-        for task in await self._desk.tasks():
+        runtime = self._chat_client.agent_runtime.runtime
+        for task in await self._chat_client.tasks():
             with suppress(NothingToUndo):
-                print_report(await runtime.undo.take_back(task.id, who=self._desk.person), runtime)
+                print_report(await runtime.undo.revert(task.id, who=self._chat_client.person), runtime)
                 return
         note("no file changes to undo")
 
@@ -273,21 +279,21 @@ def _read_line() -> str:
     except EOFError:
         if sys.stdin.isatty():
             note("")
-        return LEAVING[0]
+        return QUIT_COMMANDS[0]
     except KeyboardInterrupt:
         note("\n(type /quit to exit)")
         return ""
 
 
-def answer_to(question: "Question") -> Mapping[str, Any] | None:
+def prompt_for_question(question: "Question") -> Mapping[str, Any] | None:
     """None: the person would rather not."""
-    from interlock.channels.answering import ask_person
+    from interlock.channels.question_prompts import prompt_for_answer
     from interlock.questions.rendering import question_text
 
     widget = question.read_widget()
     print_text(question_text(widget))
     try:
-        return ask_person(widget, ask_line)
+        return prompt_for_answer(widget, ask_line)
     except (EOFError, KeyboardInterrupt):
         return None
 
@@ -312,7 +318,7 @@ def ask_line(prompt: str) -> str:
         readline.set_completer_delims(" \t\n")
         readline.parse_and_bind("tab: complete")
     # A question's own words may be in it.
-    reasons, newline, last = visible(prompt, lines=True).rpartition("\n")
+    reasons, newline, last = escape_control_characters(prompt, lines=True).rpartition("\n")
     if newline:
         note(reasons)
     return input(last)
@@ -320,6 +326,6 @@ def ask_line(prompt: str) -> str:
 
 def _completed(word: str, number: int) -> str | None:
     """What the Tab key makes of the beginning of a command: its n-th way, as readline asks."""
-    ways = [f"/{name} " for name in known_in(Place.terminal)] if word.startswith("/") else []
+    ways = [f"/{name} " for name in slash_commands_for(Surface.terminal)] if word.startswith("/") else []
     fitting = [way for way in ways if way.startswith(word)]
     return fitting[number] if number < len(fitting) else None

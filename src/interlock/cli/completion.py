@@ -3,7 +3,7 @@
 import sys
 from typing import Literal
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
@@ -17,4 +17,4 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     from interlock.cli.main import build_app
 
     sys.stdout.write(build_app().generate_completion(shell=shell))
-    return Exit.ok
+    return ExitCode.ok

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from cyclopts import App
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_table
 
 app = App(name="config", help="Show the operator's settings and their sources.", help_format="plaintext")
@@ -13,15 +13,15 @@ app = App(name="config", help="Show the operator's settings and their sources.",
 @app.command
 def show(*, json: AsJson = False) -> int:
     """Print the effective value of every setting, with secrets masked, and its source."""
-    from interlock.config.describe import describe, unknown_variables
+    from interlock.config.effective_settings import describe_settings, unknown_variables
     from interlock.config.settings import load_settings
 
-    rows = describe(load_settings())
+    rows = describe_settings(load_settings())
     unknown = unknown_variables()
     if json:
         print_json({"settings": [asdict(row) for row in rows], "unknown": unknown})
-        return Exit.ok
+        return ExitCode.ok
     print_table(["setting", "value", "from"], [[row.name, row.value, row.origin] for row in rows])
     for name, near in unknown.items():
         note(f"warning: {name} is set but is not a setting" + (f"; did you mean {near}?" if near else ""))
-    return Exit.ok
+    return ExitCode.ok

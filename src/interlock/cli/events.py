@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import (
-    AnywayJson,
+    AlwaysJson,
     AsJson,
     Count,
     local_time,
@@ -19,12 +19,12 @@ from interlock.cli.output import (
     print_line,
     print_text,
 )
-from interlock.cli.runtime import opened_runtime
+from interlock.cli.runtime import open_cli_runtime
 
 if TYPE_CHECKING:
-    from interlock.events.feed import Cursor
-    from interlock.events.lineage import Lineage
-    from interlock.events.tree import Node
+    from interlock.log.process_tree import ProcessTree
+    from interlock.log.read import LogCursor
+    from interlock.log.tree import EventNode
 
 app = App(name="events", help="Read and verify the event log.", help_format="plaintext")
 
@@ -52,28 +52,28 @@ async def tree(
     processes
         Group the events by process: supervisor, worker, agent, turn, tool call.
     """
-    from interlock.events.feed import whole_stream
-    from interlock.events.lineage import build_lineage, read_processes
-    from interlock.events.tree import build_tree
-    from interlock.infra.errors import SessionNotFound
+    from interlock.core.errors import SessionNotFound
+    from interlock.log.process_tree import build_process_tree, read_process_events
+    from interlock.log.read import iter_stream
+    from interlock.log.tree import build_tree
 
-    async with opened_runtime() as runtime:
-        stored = await runtime.database.read(lambda db: list(whole_stream(db, session)))
-        known = await runtime.database.read(read_processes) if processes else []
+    async with open_cli_runtime() as runtime:
+        stored = await runtime.database.read(lambda db: list(iter_stream(db, session)))
+        known = await runtime.database.read(read_process_events) if processes else []
     if not stored:
         raise SessionNotFound(f"the log has no events of {session}")
     chosen = [event for event in stored if task is None or _is_of(event.header.task, task)]
     if processes:
-        _print_lineage(build_lineage(chosen, known), session, json=json)
+        _print_lineage(build_process_tree(chosen, known), session, json=json)
     elif json:
         print_json([root.as_json() for root in build_tree(chosen)])
     else:
         for root in build_tree(chosen):
             _print_tree(root, session)
-    return Exit.ok
+    return ExitCode.ok
 
 
-def _print_lineage(lineage: "Lineage", session: str, *, json: bool) -> None:
+def _print_lineage(lineage: "ProcessTree", session: str, *, json: bool) -> None:
     if json:
         print_json(lineage.as_json())
         return
@@ -85,7 +85,7 @@ def _print_lineage(lineage: "Lineage", session: str, *, json: bool) -> None:
             _print_tree(child, session, depth=1)
 
 
-def _print_tree(root: "Node", stream: str, depth: int = 0) -> None:
+def _print_tree(root: "EventNode", stream: str, depth: int = 0) -> None:
     """With the numbers of that stream; others would be taken for them."""
     for below, event in root.walk(depth):
         number = event.header.seq if event.header.stream == stream else ""
@@ -114,18 +114,20 @@ async def tail(
     follow
         Keep printing new events as they arrive.
     """
-    from interlock.events.feed import read_all, read_stream
+    from interlock.log.read import read_all, read_stream
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         reader: Any
         if session is None:
-            place: Any = _place_of(None, after) if after else await runtime.database.read(_back_all(limit))
+            place: Any = (
+                _parse_after(None, after) if after else await runtime.database.read(_back_all(limit))
+            )
 
             def reader(db: Any) -> Any:
                 return read_all(db, after=place)
         else:
             if after is not None:
-                place = _place_of(session, after).position
+                place = _parse_after(session, after).position
             else:
                 place = await runtime.database.read(_back_one(session, limit))
 
@@ -139,7 +141,7 @@ async def tail(
                 place = event.cursor if session is None else event.header.seq
             if not events:
                 if not follow:
-                    return Exit.ok
+                    return ExitCode.ok
                 # Whoever reads it from a pipe waits for it.
                 sys.stdout.flush()
                 await asyncio.sleep(POLL_SECONDS)
@@ -151,7 +153,7 @@ async def export(
     *,
     after: str | None = None,
     out: Path | None = None,
-    _json: AnywayJson = False,
+    _json: AlwaysJson = False,
 ) -> int:
     """Print the current events with their hashes as JSON lines, of one session or of all.
 
@@ -164,25 +166,25 @@ async def export(
     out
         Write to this new file instead of stdout.
     """
-    from interlock.cli.exporting import exporting
-    from interlock.events.export import EventsPlace, begin_events, events_page
+    from interlock.cli.export_output import open_export
+    from interlock.log.export import EventExportCursor, begin_event_export, read_event_export_page
 
-    def begin(db: Any) -> EventsPlace:
+    def begin(db: Any) -> EventExportCursor:
         if session is not None:
             _back_one(session, 0)(db)
-        return begin_events(db, session, after=_place_of(session, after))
+        return begin_event_export(db, session, after=_parse_after(session, after))
 
-    place: EventsPlace | None
-    async with opened_runtime() as runtime:
+    place: EventExportCursor | None
+    async with open_cli_runtime() as runtime:
         # What is not there is told before a file is made for it.
         place = await runtime.database.read(begin)
-        with exporting(out) as write:
+        with open_export(out) as write:
             # Each page is a short reading of its own: a slow reader holds nobody up.
             while place is not None:
                 at = place
-                lines, place = await runtime.database.read(lambda db: events_page(db, at))  # noqa: B023
+                lines, place = await runtime.database.read(lambda db: read_event_export_page(db, at))  # noqa: B023
                 write(lines)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -196,11 +198,11 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
     anchor
         Also compare the log with a line that `events anchor` printed earlier.
     """
-    from interlock.events.checkpoint import Anchor
-    from interlock.events.verify import verify as check
+    from interlock.log.checkpoint import Anchor
+    from interlock.log.verify.event_log import verify as check
 
     known = Anchor.parse(anchor) if anchor else None
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         report = await runtime.database.read(lambda db: check(db, anchor=known, only=session))
     if json:
         print_json(
@@ -230,7 +232,7 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
                 "to detect a log that was replaced as a whole, keep a line of `interlock events "
                 "anchor` elsewhere"
             )
-    return Exit.ok if report.ok else Exit.failed
+    return ExitCode.ok if report.ok else ExitCode.failed
 
 
 @app.command
@@ -244,22 +246,22 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
     number
         The sequence number of the call's `tool_call.started` event in that session.
     """
-    from interlock.events.catalog import ToolCallStarted
-    from interlock.events.feed import read_stream
-    from interlock.infra.errors import PersonError
+    from interlock.core.errors import UserError
+    from interlock.log.kinds import ToolCallStarted
+    from interlock.log.read import read_stream
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         stored = await runtime.database.read(
             lambda db: read_stream(db, session, after_seq=number - 1, limit=1)
         )
         event = stored[0].event() if stored and stored[0].header.seq == number else None
         if not isinstance(event, ToolCallStarted):
-            raise PersonError(f"event #{number} of {session} does not start a tool call")
+            raise UserError(f"event #{number} of {session} does not start a tool call")
         if not event.arguments_seal:
-            raise PersonError("none of its arguments are masked; `events tree` shows all of them")
+            raise UserError("none of its arguments are masked; `events tree` shows all of them")
         arguments = runtime.sealed.opened(session, event.arguments_seal)
     if arguments is None:
-        raise PersonError(
+        raise UserError(
             "the arguments are no longer kept on this machine, or were changed; `events tree "
             "--processes` shows where the call ran"
         )
@@ -269,15 +271,15 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
         for name, value in arguments.items():
             print_text(f"{name}: {value}")
         note(f"matches the log: sha256 {event.arguments_seal}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
 async def anchor(*, json: AsJson = False) -> int:
     """Record a checkpoint over all streams and print an anchor line to keep elsewhere."""
-    from interlock.events.checkpoint import write_checkpoint
+    from interlock.log.checkpoint import write_checkpoint
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         line = str(await write_checkpoint(runtime.log))
     if json:
         print_json({"anchor": line})
@@ -286,7 +288,7 @@ async def anchor(*, json: AsJson = False) -> int:
         note(
             "store this line where this machine cannot change it; to check it: events verify --anchor LINE"
         )
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -294,11 +296,11 @@ async def sweep(*, json: AsJson = False) -> int:
     """Erase content older than EVENT_RETENTION_DAYS, as `serve` does automatically."""
     from dataclasses import asdict
 
-    from interlock.infra.errors import PersonError
+    from interlock.core.errors import UserError
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         if runtime.retention is None:
-            raise PersonError("EVENT_RETENTION_DAYS is not set, so nothing was erased")
+            raise UserError("EVENT_RETENTION_DAYS is not set, so nothing was erased")
         swept = await runtime.retention.sweep()
     if json:
         print_json(asdict(swept))
@@ -307,40 +309,39 @@ async def sweep(*, json: AsJson = False) -> int:
             f"erased the content of {swept.events} events and {swept.messages} messages in "
             f"{swept.streams} streams, older than {local_time(swept.before_us)}"
         )
-    return Exit.ok
+    return ExitCode.ok
 
 
-def _place_of(session: str | None, after: str | None) -> "Cursor":
+def _parse_after(session: str | None, after: str | None) -> "LogCursor":
     """What --after says. Within a session a place is a number; over all it is a cursor."""
-    from interlock.events.feed import START, Cursor, event_number
-    from interlock.infra.errors import BadUsage
-    from interlock.infra.text import quotable
+    from interlock.core.errors import BadUsage
+    from interlock.core.text import safe_excerpt
+    from interlock.log.read import LOG_START, LogCursor, parse_event_number
 
     if after is None:
-        return START
+        return LOG_START
     if session is None:
-        return Cursor.parse(after)
-    number = event_number(after)
+        return LogCursor.parse(after)
+    number = parse_event_number(after)
     if number is None:
-        raise BadUsage(
-            f"--after {quotable(after, 100)}: within a session, it must be the sequence number of an event"
-        )
-    return Cursor(0, number)
+        excerpt = safe_excerpt(after, 100)
+        raise BadUsage(f"--after {excerpt}: within a session, it must be the sequence number of an event")
+    return LogCursor(0, number)
 
 
 def _back_all(limit: int) -> Any:
-    from interlock.events.feed import START, Cursor, last_cursors
+    from interlock.log.read import LOG_START, LogCursor, newest_cursors
 
-    def read(db: Any) -> Cursor:
-        cursors = last_cursors(db, limit + 1)
-        return cursors[-1] if len(cursors) > limit else START
+    def read(db: Any) -> LogCursor:
+        cursors = newest_cursors(db, limit + 1)
+        return cursors[-1] if len(cursors) > limit else LOG_START
 
     return read
 
 
 def _back_one(session: str, limit: int) -> Any:
-    from interlock.events.verify import HEAD
-    from interlock.infra.errors import SessionNotFound
+    from interlock.core.errors import SessionNotFound
+    from interlock.log.verify.event_log import HEAD
 
     def read(db: Any) -> int:
         rows = db.query(HEAD, (session,))
@@ -352,7 +353,7 @@ def _back_one(session: str, limit: int) -> Any:
 
 
 def _print_event(event: Any, *, all_streams: bool, json: bool) -> None:
-    from interlock.events.tree import event_json
+    from interlock.log.tree import event_json
 
     if json:
         print_json_line(event_json(event))
@@ -363,7 +364,7 @@ def _print_event(event: Any, *, all_streams: bool, json: bool) -> None:
 
 def _summary(event: Any) -> str:
     """One line that tells an event: when, what kind, and what matters about it."""
-    from interlock.events.tree import payload_of
+    from interlock.log.tree import payload_of
 
     when = local_time(event.header.time_us)
     told = payload_of(event)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.conversing import Roots, event_json, opened_desk, wanted
-from interlock.cli.exits import Exit
+from interlock.cli.chat_client import RootOptions, event_json, open_chat_client, parse_chat_options
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJsonLines, note, print_json_line, print_text
-from interlock.infra.errors import BadUsage
+from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent
-    from interlock.cli.conversing import Desk, Wanted
-    from interlock.worker.rows import Task
+    from interlock.cli.chat_client import ChatClient, ChatOptions
+    from interlock.runtime.task_rows import Task
 
 MAX_TASK_BYTES = 1024 * 1024
 _AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*(=.*)?")
@@ -26,7 +26,7 @@ async def execute(
     task: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     mode: str | None = None,
-    root: Roots = (),
+    root: RootOptions = (),
     session: str | None = None,
     agent: str | None = None,
     model: str | None = None,
@@ -54,41 +54,45 @@ async def execute(
     json
         Print what happens as JSON lines instead of the answer.
     """
-    given = wanted(mode, root, session, agent, model)
+    given = parse_chat_options(mode, root, session, agent, model)
     words = _read_task(task)
     # Whoever gives this process up gives its task up: nobody else should go on with it.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
-    return await (_told_in_json(words, given) if json else _told_in_words(words, given, quiet=quiet))
+    return await (_run_as_json(words, given) if json else _run_as_text(words, given, quiet=quiet))
 
 
-async def _told_in_words(words: str, given: "Wanted", *, quiet: bool) -> int:
-    from interlock.channels.terminal import TerminalView, no_paper, standard_paper
+async def _run_as_text(words: str, given: "ChatOptions", *, quiet: bool) -> int:
+    from interlock.channels.terminal.view import TerminalView, null_writer, standard_writer
 
-    view = TerminalView(no_paper() if quiet else standard_paper(errors=True), shows_text=False)
-    async with opened_desk(given, view.show, is_one_task=True) as desk:
-        done = await (await desk.talk(words)).say(words, leaves_nothing=True)
-        code = await _exit_of(desk, done)
-        answer, session_id = await desk.answer_of(done), desk.session_id
+    view = TerminalView(null_writer() if quiet else standard_writer(errors=True), shows_text=False)
+    async with open_chat_client(given, view.show, is_one_task=True) as chat_client:
+        done = await (await chat_client.local_session(words)).say(words, leaves_nothing=True)
+        code = await _exit_of(chat_client, done)
+        answer, session_id = await chat_client.answer_of(done), chat_client.session_id
     if answer:
         print_text(answer.rstrip("\n"))
-    if code is not Exit.ok and (quiet or not view.told_end):
+    if code is not ExitCode.ok and (quiet or not view.told_end):
         note(_end_of(done))
     if not quiet:
         note(f"recorded  interlock events tree {session_id}")
     return code
 
 
-async def _told_in_json(words: str, given: "Wanted") -> int:
+async def _run_as_json(words: str, given: "ChatOptions") -> int:
     def show(event: "AgentEvent") -> None:
         print_json_line(event_json(event))
 
-    async with opened_desk(given, show, is_one_task=True) as desk:
-        talk = await desk.talk(words)
+    async with open_chat_client(given, show, is_one_task=True) as chat_client:
+        local_session = await chat_client.local_session(words)
         print_json_line(
-            {"type": "session", "session_id": talk.session_id, "mode": (await desk.mode()).value}
+            {
+                "type": "session",
+                "session_id": local_session.session_id,
+                "mode": (await chat_client.mode()).value,
+            }
         )
-        done = await talk.say(words, leaves_nothing=True)
-        code = await _exit_of(desk, done)
+        done = await local_session.say(words, leaves_nothing=True)
+        code = await _exit_of(chat_client, done)
     print_json_line(
         {
             "type": "task",
@@ -102,21 +106,21 @@ async def _told_in_json(words: str, given: "Wanted") -> int:
     return code
 
 
-async def _exit_of(desk: "Desk", task: "Task") -> Exit:
+async def _exit_of(chat_client: "ChatClient", task: "Task") -> ExitCode:
     """Why a task ended that is not done."""
-    from interlock.worker.rows import TaskStatus
+    from interlock.runtime.task_rows import TaskStatus
 
     if task.status is TaskStatus.done:
-        return Exit.ok
+        return ExitCode.ok
     if task.status is TaskStatus.cancelled:
-        return Exit.cancelled
+        return ExitCode.cancelled
     if task.status is TaskStatus.waiting:
-        return Exit.nobody_to_answer
-    return Exit.limit if await desk.was_ended_by_limit(task) else Exit.failed
+        return ExitCode.nobody_to_answer
+    return ExitCode.limit if await chat_client.was_ended_by_limit(task) else ExitCode.failed
 
 
 def _end_of(task: "Task") -> str:
-    from interlock.worker.rows import TaskStatus
+    from interlock.runtime.task_rows import TaskStatus
 
     if task.status is TaskStatus.waiting:
         return f"waiting for an answer: interlock questions show {task.question_id}"

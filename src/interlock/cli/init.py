@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line
 
 
@@ -16,12 +16,12 @@ def init(*, workspace: Path | None = None, json: AsJson = False) -> int:
     workspace
         The folder, instead of WORKSPACE_DIR.
     """
-    from interlock.agent.starters import Found, fill_workspace
+    from interlock.agent.workspace_template import CreationStatus, create_workspace_files
     from interlock.config.settings import load_settings
 
     configured = load_settings().workspace_dir
     folder = configured if workspace is None else _checked(workspace)
-    steps = fill_workspace(folder)
+    steps = create_workspace_files(folder)
     if json:
         rows = [
             {"path": str(step.path), "state": step.found.value, "detail": step.detail} for step in steps
@@ -32,7 +32,7 @@ def init(*, workspace: Path | None = None, json: AsJson = False) -> int:
             print_line(f"{step.found.value:<7} {step.path}" + (f"  ({step.detail})" if step.detail else ""))
         if folder != configured:
             note(f"to use it: export WORKSPACE_DIR={folder}")
-    return Exit.failed if any(step.found is Found.failed for step in steps) else Exit.ok
+    return ExitCode.failed if any(step.found is CreationStatus.failed for step in steps) else ExitCode.ok
 
 
 def _checked(given: Path) -> Path:
@@ -40,7 +40,7 @@ def _checked(given: Path) -> Path:
     from pydantic import ValidationError
 
     from interlock.config.settings import Settings
-    from interlock.infra.errors import BadUsage
+    from interlock.core.errors import BadUsage
 
     try:
         return Settings(workspace_dir=given).workspace_dir

@@ -12,8 +12,8 @@ import traceback
 from typing import TYPE_CHECKING, TextIO, cast
 
 from interlock import __version__
-from interlock.cli.exits import Exit
-from interlock.infra.lossy import Lossy
+from interlock.cli.exit_codes import ExitCode
+from interlock.core.best_effort_stream import BestEffortStream
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
@@ -40,8 +40,8 @@ _GROUPS = {
     "exec": ("interlock.cli.execute:execute", "Run one task and print the answer, for scripts."),
     "serve": ("interlock.cli.serve:serve", "Serve the page and the WebSocket, and run the tasks."),
     "telegram": ("interlock.cli.telegram:telegram", "Let allowed people chat with an agent in Telegram."),
-    "worker": ("interlock.cli.work:worker", "Run tasks until stopped."),
-    "supervisor": ("interlock.cli.work:supervisor", "Keep worker processes running."),
+    "worker": ("interlock.cli.worker:worker", "Run tasks until stopped."),
+    "supervisor": ("interlock.cli.worker:supervisor", "Keep worker processes running."),
     "tasks": ("interlock.cli.tasks:app", "List, show, cancel and retry tasks."),
     "token": ("interlock.cli.token:app", "Create, list and revoke tokens; create a login link."),
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
@@ -60,9 +60,9 @@ _GROUPS = {
     "settings": ("interlock.cli.settings:app", "Show and change the stored settings."),
     "config": ("interlock.cli.config:app", "Show the operator's settings and their sources."),
     "doctor": ("interlock.cli.doctor:doctor", "Check this installation and report problems."),
-    "backup": ("interlock.cli.storage:backup", "Write the whole store to one file."),
-    "restore": ("interlock.cli.storage:restore", "Replace the store with a backup, after verifying it."),
-    "db": ("interlock.cli.storage:app", "Maintain the database."),
+    "backup": ("interlock.cli.database:backup", "Write the whole store to one file."),
+    "restore": ("interlock.cli.database:restore", "Replace the store with a backup, after verifying it."),
+    "db": ("interlock.cli.database:app", "Maintain the database."),
     "completion": ("interlock.cli.completion:completion", "Install completion for your shell."),
 }
 
@@ -80,21 +80,21 @@ def build_app() -> "App":
         help_format="plaintext",
         result_action="return_value",
         error_formatter=_usage_panel,
-        default_parameter=Parameter(show_default=_worth_saying),
+        default_parameter=Parameter(show_default=_shows_default),
     )
     for name, (path, text) in _GROUPS.items():
         app.command(path, name=name, help=text)
     return app
 
 
-def _worth_saying(default: object) -> str | None:
+def _shows_default(default: object) -> str | None:
     """That an option is off, or empty, until it is given goes without saying."""
     return None if default is None or default is False or default in ((), "") else str(default)
 
 
 def main(tokens: list[str] | None = None) -> None:
     _open_missing_streams()
-    _tell_stray_faults_safely()
+    _install_exception_hooks()
     sys.exit(run(tokens))
 
 
@@ -113,13 +113,13 @@ def run(tokens: list[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output has gone; that is its business, not an error.
         _discard_output()
-        return Exit.ok
+        return ExitCode.ok
     except KeyboardInterrupt:
-        return Exit.cancelled
+        return ExitCode.cancelled
     except Exception as error:  # noqa: BLE001 - the last resort: one line, whatever happened
         _discard_output()
         return _fail(error)
-    return code if isinstance(code, int) else Exit.ok
+    return code if isinstance(code, int) else ExitCode.ok
 
 
 def _open_missing_streams() -> None:
@@ -130,10 +130,10 @@ def _open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - it lives as long as we do
-    sys.stderr = cast("TextIO", Lossy(sys.stderr))
+    sys.stderr = cast("TextIO", BestEffortStream(sys.stderr))
 
 
-def _tell_stray_faults_safely() -> None:
+def _install_exception_hooks() -> None:
     """What nobody catches, in a thread or a finaliser too, Python would print as it is."""
 
     def tell(error: BaseException | None) -> None:
@@ -175,11 +175,11 @@ def _print_overview() -> int:
     lines = [f"  {name:<{width}}  {text}" for name, (_, text) in _GROUPS.items()]
     more = "  --help after any command shows its options; --version prints the version."
     sys.stdout.write("\n".join(["Usage: interlock COMMAND", "", SUMMARY, "", *lines, "", more, ""]))
-    return Exit.ok
+    return ExitCode.ok
 
 
 def _refuse_bytes(tokens: list[str]) -> None:
-    from interlock.infra.errors import BadUsage
+    from interlock.core.errors import BadUsage
 
     try:
         "".join(tokens).encode()
@@ -188,15 +188,15 @@ def _refuse_bytes(tokens: list[str]) -> None:
 
 
 def _safe(text: str, *, lines: bool = False) -> str:
-    from interlock.infra.text import visible
-    from interlock.redaction.choice import redactor_for_faults
+    from interlock.core.text import escape_control_characters
+    from interlock.redaction.factory import build_crash_redactor
 
-    return visible(redactor_for_faults().text(text), lines=lines)
+    return escape_control_characters(build_crash_redactor().text(text), lines=lines)
 
 
 def _fail(error: Exception) -> int:
     """Every failure is one line on stderr, without secrets and without anything a terminal obeys."""
-    from interlock.infra.errors import BadUsage, InterlockError, ModeNotOpen
+    from interlock.core.errors import BadUsage, InterlockError, ModeNotOpen
 
     sentence = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.errno in _NOT_WRITTEN and not error.filename:
@@ -210,5 +210,5 @@ def _fail(error: Exception) -> int:
         sentence = f"{sentence}; see: {command}"
     sys.stderr.write(f"interlock: {_safe(sentence)}\n")
     if isinstance(error, ModeNotOpen):
-        return Exit.denied
-    return Exit.usage if isinstance(error, BadUsage) else Exit.failed
+        return ExitCode.denied
+    return ExitCode.usage if isinstance(error, BadUsage) else ExitCode.failed

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
-from interlock.cli.runtime import opened_runtime
+from interlock.cli.runtime import open_cli_runtime
 
 app = App(
     name="mcp",
@@ -61,9 +61,9 @@ async def add(
     network
         Let the command use the network, if the operator allows it for commands.
     """
-    from interlock.wiring import foreign, local_person
+    from interlock.wiring import local_actor, mcp_servers
 
-    wish = foreign.Wish(
+    request = mcp_servers.AddServerRequest(
         id=server,
         command=command,
         url=url,
@@ -73,11 +73,11 @@ async def add(
         roots=roots,
         network=network,
     )
-    async with opened_runtime(sandboxed=True) as runtime:
-        told = await foreign.add(runtime, wish, who=local_person())
+    async with open_cli_runtime(sandboxed=True) as runtime:
+        told = await mcp_servers.add(runtime, request, who=local_actor())
     if json:
         print_json(told)
-        return Exit.ok
+        return ExitCode.ok
     print_line(f"added     {server}, over {told['transport']}")
     print_line(f"modes     its tools can be classified for {', '.join(told['modes'])}")
     if told["unreadable"]:
@@ -89,7 +89,7 @@ async def add(
         note(f"warning   {word} is a relative path, and the server runs in its own folder;")
         note("          remove the server and add it again with the absolute path")
     _note_state(told)
-    return Exit.ok
+    return ExitCode.ok
 
 
 def _relative_files(command: tuple[str, ...]) -> list[str]:
@@ -100,16 +100,16 @@ def _relative_files(command: tuple[str, ...]) -> list[str]:
 @app.command(name="list")
 async def list_servers(*, json: AsJson = False) -> int:
     """List the servers, whether they are usable, and the classification of their tools."""
-    from interlock.wiring import foreign
+    from interlock.wiring import mcp_servers
 
-    async with opened_runtime(sandboxed=True) as runtime:
-        told = await foreign.list_servers(runtime)
+    async with open_cli_runtime(sandboxed=True) as runtime:
+        told = await mcp_servers.list_servers(runtime)
     if json:
         print_json(told)
-        return Exit.ok
+        return ExitCode.ok
     if not told["servers"]:
         note("no MCP servers; to add one: interlock mcp add NAME -- COMMAND")
-        return Exit.ok
+        return ExitCode.ok
     rows = [
         [
             each["id"],
@@ -120,7 +120,7 @@ async def list_servers(*, json: AsJson = False) -> int:
         for each in told["servers"]
     ]
     print_table(["server", "command or URL", "tools", "state"], rows)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -134,10 +134,10 @@ async def inspect(server: str, tool: str | None = None, *, json: AsJson = False)
     tool
         The name of one of its tools.
     """
-    from interlock.wiring import foreign
+    from interlock.wiring import mcp_servers
 
-    async with opened_runtime(sandboxed=True) as runtime:
-        told = await foreign.inspect(runtime, server, is_operator=True)
+    async with open_cli_runtime(sandboxed=True) as runtime:
+        told = await mcp_servers.inspect(runtime, server, is_operator=True)
     offered = [each for each in told["offered"] if tool is None or tool in {each["tool"], each["name"]}]
     if json:
         print_json(told | {"offered": offered})
@@ -156,8 +156,8 @@ async def inspect(server: str, tool: str | None = None, *, json: AsJson = False)
         _note_state(told)
     if tool is not None and not offered:
         note(f"{server} offers no tool '{tool}'")
-        return Exit.failed
-    return Exit.ok
+        return ExitCode.failed
+    return ExitCode.ok
 
 
 @app.command
@@ -192,16 +192,16 @@ async def allow(
     vouch
         Classify it for a mode whose limits the sandbox does not enforce on its server. You vouch for it.
     """
-    from interlock.wiring import foreign, local_person
+    from interlock.wiring import local_actor, mcp_servers
 
-    wish = foreign.ClassWish(
+    request = mcp_servers.ClassifyRequest(
         effect=effect, modes=tuple(modes.split(",")), group=group, hash=hash, is_vouched=vouch
     )
-    async with opened_runtime(sandboxed=True) as runtime:
-        told = await foreign.allow(runtime, server, tool, wish, who=local_person(), is_operator=True)
+    async with open_cli_runtime(sandboxed=True) as runtime:
+        told = await mcp_servers.allow(runtime, server, tool, request, who=local_actor(), is_operator=True)
     if json:
         print_json(told)
-        return Exit.ok
+        return ExitCode.ok
     _print_tool(told["tool"])
     print_line(f"saved     {told['tool']['name']}: {_class_text(told['tool'])}")
     print_line(
@@ -209,7 +209,7 @@ async def allow(
         "classified again"
     )
     _note_state(told["server"])
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -223,17 +223,17 @@ async def remove(server: str, tool: str | None = None, *, json: AsJson = False) 
     tool
         The tool whose classification to remove.
     """
-    from interlock.wiring import foreign, local_person
+    from interlock.wiring import local_actor, mcp_servers
 
-    async with opened_runtime() as runtime:
-        told = await foreign.remove(runtime, server, tool, who=local_person())
+    async with open_cli_runtime() as runtime:
+        told = await mcp_servers.remove(runtime, server, tool, who=local_actor())
     if json:
         print_json(told)
     else:
         print_line(
             f"removed   {server}" if tool is None else f"removed   the classification of {server} {tool}"
         )
-    return Exit.ok
+    return ExitCode.ok
 
 
 def _class_text(tool: dict[str, Any]) -> str:

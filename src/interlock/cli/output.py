@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter, validators
 
-from interlock.infra.text import json_value, visible
+from interlock.core.text import escape_control_characters, to_json_value
 
 # C1 controls and the characters that reorder text.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -20,7 +20,7 @@ AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print the s
 # What comes as it happens; the command says of what kind.
 AsJsonLines = Annotated[bool, Parameter(name="--json", negative=())]
 # An export has no other form.
-AnywayJson = Annotated[
+AlwaysJson = Annotated[
     bool, Parameter(name="--json", negative=(), help="No effect: an export is always JSON lines.")
 ]
 # What is longer, such as a path, may be broken where there is no room.
@@ -28,7 +28,7 @@ LONG_WORD = 20
 GAP = 3
 PIPE_COLUMNS = 200
 # So many processes.
-Workers = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=64))]
+WorkerCount = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=64))]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=1_000_000))]
 
 
@@ -47,7 +47,7 @@ def print_json_bytes(line: bytes) -> None:
 
 
 def _json(value: object, option: int) -> str:
-    return _harmless(orjson.dumps(json_value(value), option=option).decode())
+    return _harmless(orjson.dumps(to_json_value(value), option=option).decode())
 
 
 def _harmless(text: str) -> str:
@@ -57,12 +57,12 @@ def _harmless(text: str) -> str:
 
 def print_line(text: str = "") -> None:
     """One line, whatever is in it."""
-    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.write(escape_control_characters(text) + "\n")
 
 
 def print_text(text: str) -> None:
     """A text of its own lines."""
-    sys.stdout.write(visible(text, lines=True) + "\n")
+    sys.stdout.write(escape_control_characters(text, lines=True) + "\n")
 
 
 def note(text: str) -> None:
@@ -70,7 +70,7 @@ def note(text: str) -> None:
     # What was printed before it comes before it, also where both go to one place.
     with suppress(OSError):
         sys.stdout.flush()
-    sys.stderr.write(visible(text, lines=True) + "\n")
+    sys.stderr.write(escape_control_characters(text, lines=True) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles: bool = False) -> None:
@@ -80,7 +80,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles
     from rich.markup import escape
     from rich.table import Table
 
-    given = [[visible(str(cell)) for cell in row] for row in rows]
+    given = [[escape_control_characters(str(cell)) for cell in row] for row in rows]
     # A pipe has no width: let every row stay on its line.
     room = get_terminal_size().columns if sys.stdout.isatty() else PIPE_COLUMNS
     plain = [[_plain(cell, styled=styles) for cell in cells] for cells in zip(columns, *given, strict=True)]

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, is_narrow, note, print_json, print_line, print_table
-from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
+from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve_root_arguments
 from interlock.config.modes import ToolMode
 
 NARROW = 96
@@ -18,15 +18,15 @@ app = App(name="policy", help="Show what each mode allows, and why.", help_forma
 @app.command
 async def matrix(*, json: AsJson = False) -> int:
     """Show whether each tool is allowed in each mode, and which layer decided."""
-    from interlock.gates.explaining import matrix_json
-    from interlock.wiring.views import authorities
+    from interlock.gates.explain import matrix_json
+    from interlock.wiring.policy_views import authorities_by_mode
 
-    async with opened_runtime(sandboxed=True) as runtime:
-        real, opened = await authorities(runtime)
-        registry, open_modes = runtime.registry, runtime.situation.open_modes
+    async with open_cli_runtime(sandboxed=True) as runtime:
+        real, opened = await authorities_by_mode(runtime)
+        registry, open_modes = runtime.registry, runtime.authority_inputs.open_modes
     if json:
         print_json(matrix_json(registry, real, opened, open_modes))
-        return Exit.ok
+        return ExitCode.ok
     # On a narrow terminal the modes are worth more than the group.
     about = ("effect",) if is_narrow(NARROW) else ("group", "effect")
     rows = [
@@ -44,7 +44,7 @@ async def matrix(*, json: AsJson = False) -> int:
         "(SESSION_OPEN_MODES opens more)\nto check one call: interlock policy explain TOOL "
         "--mode MODE"
     )
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -69,20 +69,22 @@ async def explain(
     root
         A folder to evaluate paths against, instead of the configured ones.
     """
-    from interlock.gates.verdict import SwitchWay
-    from interlock.wiring.views import explain as judged
+    from interlock.policy.verdict import ModeSwitchMethod
+    from interlock.wiring.policy_views import explain as judged
 
-    chosen = mode_argument(mode)
-    async with opened_runtime(opened=[chosen], roots=root_arguments(root), sandboxed=True) as runtime:
-        answer = await judged(runtime, tool, chosen, args, way=SwitchWay.command)
+    chosen = parse_mode_argument(mode)
+    async with open_cli_runtime(
+        opened=[chosen], roots=resolve_root_arguments(root), sandboxed=True
+    ) as runtime:
+        answer = await judged(runtime, tool, chosen, args, way=ModeSwitchMethod.command)
         answer["mode_is_open"] = chosen in runtime.settings.session.open_modes
     if json:
         print_json(answer)
     else:
         _print_explanation(answer)
     if answer["allowed"]:
-        return Exit.ok
-    return Exit.denied if answer["error_class"] == "policy" else Exit.failed
+        return ExitCode.ok
+    return ExitCode.denied if answer["error_class"] == "policy" else ExitCode.failed
 
 
 @app.command
@@ -94,26 +96,26 @@ async def show(digest: str, *, json: AsJson = False) -> int:
     digest
         The `authority_digest` of an event, or a unique prefix of it.
     """
-    from interlock.gates.book import look_up
-    from interlock.infra.errors import BadUsage
+    from interlock.core.errors import BadUsage
+    from interlock.gates.authority_ledger import find_authority
 
     if not digest or not set(digest) <= set("0123456789abcdef"):
         raise BadUsage(f"'{digest}' is not a digest")
-    async with opened_runtime() as runtime:
-        found = await runtime.database.read(lambda db: look_up(db, digest))
+    async with open_cli_runtime() as runtime:
+        found = await runtime.database.read(lambda db: find_authority(db, digest))
     if found is None:
         note(f"no single authority in the log has a digest that starts with {digest}")
-        return Exit.failed
+        return ExitCode.failed
     if json:
         print_json(found)
-        return Exit.ok if found["genuine"] else Exit.failed
+        return ExitCode.ok if found["genuine"] else ExitCode.failed
     print_line(f"authority {found['digest']}")
     print_line(f"genuine   {'yes' if found['genuine'] else 'NO: the log was changed'}")
     print_line(f"mode      {found['mode']}")
     for verdict in found["verdicts"]:
         allowed = verdict[1] == "allowed"
         print_line(f"{'allowed ' if allowed else 'denied  '}  {verdict[0] if allowed else verdict[3]}")
-    return Exit.ok if found["genuine"] else Exit.failed
+    return ExitCode.ok if found["genuine"] else ExitCode.failed
 
 
 def _print_explanation(answer: dict[str, Any]) -> None:
@@ -136,9 +138,9 @@ def _print_explanation(answer: dict[str, Any]) -> None:
 
 def _mark(verdict: Any) -> str:
     """Most tools are simply not made for a mode; whoever else says no is named."""
-    from interlock.gates.verdict import Denied, Layer
+    from interlock.policy.verdict import DeniedTool, PolicyLayer
 
-    if not isinstance(verdict, Denied):
+    if not isinstance(verdict, DeniedTool):
         return "[green]yes[/green]"
-    who = "" if verdict.layer is Layer.declaration else f" [dim]{verdict.layer.value}[/dim]"
+    who = "" if verdict.layer is PolicyLayer.declaration else f" [dim]{verdict.layer.value}[/dim]"
     return f"[red]no[/red]{who}"

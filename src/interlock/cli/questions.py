@@ -1,12 +1,12 @@
 """`interlock questions`: what tools asked, and the answers to it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import (
     AsJson,
     Count,
@@ -17,9 +17,8 @@ from interlock.cli.output import (
     print_table,
     print_text,
 )
-from interlock.cli.runtime import opened_office, opened_runtime
-from interlock.infra.errors import BadUsage
-from interlock.infra.records import dataclass
+from interlock.cli.runtime import open_cli_agent_runtime, open_cli_runtime
+from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
     from interlock.questions.rows import Question
@@ -41,7 +40,7 @@ _HOW = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _AnswerOptions:
     """The answer in the short forms of the command line."""
 
     yes: bool
@@ -71,7 +70,7 @@ async def list_questions(
     limit
         Maximum number of questions.
     """
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         found = await runtime.questions.list_questions(
             session_id=session, include_closed=closed, limit=limit
         )
@@ -82,7 +81,7 @@ async def list_questions(
     else:
         rows = [[q.id, q.widget, q.status.value, local_time(q.asked_us), _first_line(q)] for q in found]
         print_table(["question", "type", "status", "asked", "text"], rows)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -94,13 +93,13 @@ async def show(question: str, *, json: AsJson = False) -> int:
     question
         The question's id, as `interlock questions list` shows it.
     """
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         found = await runtime.questions.get(question)
     if json:
         print_json(asdict(found))
     else:
         _print_question(found)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -140,25 +139,25 @@ async def answer(
     build
         With an approved plan: build it as a task in coding mode, which must be open.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    said = _Said(yes, no, choose, rate, text, fields)
-    async with opened_office() as office:
-        questions = office.runtime.questions
+    said = _AnswerOptions(yes, no, choose, rate, text, fields)
+    async with open_cli_agent_runtime() as agent_runtime:
+        questions = agent_runtime.runtime.questions
         found = await questions.get(question)
         given = _from_json(args, said) if args is not None else _from_words(found, said)
         if build:
-            built = await office.plans.approve(question, given, who=local_person())
+            built = await agent_runtime.plans.approve(question, given, who=local_actor())
             answered = built.question
             note(f"queued as task {built.task.id} in coding mode")
         else:
-            answered = await questions.answer(question, given, who=local_person())
+            answered = await questions.answer(question, given, who=local_actor())
     if json:
         print_json(asdict(answered))
     else:
         _print_answer(answered)
     note(f"recorded  interlock events tree {answered.session_id}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -172,15 +171,15 @@ async def close(question: str, *, reason: str = "no answer is expected", json: A
     reason
         The reason, for readers of the log.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    async with opened_runtime() as runtime:
-        closed = await runtime.questions.expire(question, reason=reason, who=local_person())
+    async with open_cli_runtime() as runtime:
+        closed = await runtime.questions.expire(question, reason=reason, who=local_actor())
     if json:
         print_json(asdict(closed))
     else:
         print_line(f"closed    {closed.id}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 # -- showing -----------------------------------------------------------------------------------------
@@ -220,7 +219,7 @@ def _print_answer(question: "Question") -> None:
 # -- the short forms ---------------------------------------------------------------------------------
 
 
-def _from_json(args: str, said: _Said) -> Mapping[str, Any]:
+def _from_json(args: str, said: _AnswerOptions) -> Mapping[str, Any]:
     import orjson
 
     if _names_said(said):
@@ -234,7 +233,7 @@ def _from_json(args: str, said: _Said) -> Mapping[str, Any]:
     return given
 
 
-def _from_words(question: "Question", said: _Said) -> Mapping[str, Any]:
+def _from_words(question: "Question", said: _AnswerOptions) -> Mapping[str, Any]:
     names = _names_said(said)
     if not names or not set(names) <= _USES[question.widget] or (said.yes and said.no):
         raise BadUsage(f"answer a question of type {question.widget} with {_HOW[question.widget]}")
@@ -251,7 +250,7 @@ _USES = {
 }
 
 
-def _names_said(said: _Said) -> list[str]:
+def _names_said(said: _AnswerOptions) -> list[str]:
     given = {
         "yes": said.yes,
         "no": said.no,
@@ -263,7 +262,7 @@ def _names_said(said: _Said) -> list[str]:
     return [name for name, is_given in given.items() if is_given]
 
 
-def _answer(widget: "Widget", said: _Said) -> dict[str, Any]:
+def _answer(widget: "Widget", said: _AnswerOptions) -> dict[str, Any]:
     """The answer these options mean for that question; whether it fits is judged with the question."""
     from interlock.questions.widgets import Confirmation, Feedback, Form, PlanReview, Selection
 
@@ -285,7 +284,7 @@ def _answer(widget: "Widget", said: _Said) -> dict[str, Any]:
             return {"action": said.choose[0] if len(said.choose) == 1 else list(said.choose), **comment}
 
 
-def _decision(said: _Said) -> str:
+def _decision(said: _AnswerOptions) -> str:
     if said.choose:
         return said.choose[0]
     if said.yes:
@@ -294,7 +293,7 @@ def _decision(said: _Said) -> str:
 
 
 def _values(form: Any, pairs: tuple[str, ...]) -> dict[str, Any]:
-    from interlock.questions.words import typed
+    from interlock.questions.typed_input import parse_typed
 
     types = {field.name: field.type.value for field in form.fields}
     values: dict[str, Any] = {}
@@ -305,5 +304,5 @@ def _values(form: Any, pairs: tuple[str, ...]) -> dict[str, Any]:
         if types.get(name) == "multi_select" and text:
             values.setdefault(name, []).append(text)
         else:
-            values[name] = typed(types.get(name, "text"), text)
+            values[name] = parse_typed(types.get(name, "text"), text)
     return values

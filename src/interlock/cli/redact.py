@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, print_json, print_table
 
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ def redact(*, rules: Annotated[bool, Parameter(negative=())] = False, json: AsJs
         List the rules that hold here instead, with what each of them finds.
     """
     from interlock.config.settings import load_settings
-    from interlock.redaction.choice import redactor_for, rules_for
+    from interlock.redaction.factory import build_redactor, configured_rules
 
     settings = load_settings()
-    chosen = rules_for(settings) if rules else ()
+    chosen = configured_rules(settings) if rules else ()
     if rules and json:
         print_json([{"id": rule.id, "what": rule.what, "pattern": rule.pattern} for rule in chosen])
     elif rules:
         print_table(["rule", "finds"], [[rule.id, rule.what] for rule in chosen])
     else:
-        _copy(redactor_for(settings))
-    return Exit.ok
+        _copy(build_redactor(settings))
+    return ExitCode.ok
 
 
 def _copy(redactor: "Redactor") -> None:

@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli.output import note
-from interlock.config.folders import links_to, refuse_loading, refuse_steered
+from interlock.config.directories import (
+    reject_symlinked_roots,
+    reject_writable_code_paths,
+    symlinks_on_path,
+)
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.infra.errors import BadUsage, ConfigurationError, StoreAway
-from interlock.infra.text import is_utf8
+from interlock.core.errors import BadUsage, ConfigurationError, StoreUnavailable
+from interlock.core.text import is_utf8
 
 WAIT_SECONDS = 2.0
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
-    from interlock.wiring.office import Office
+    from interlock.wiring.agents import AgentRuntime
 
 
 @asynccontextmanager
-async def opened_runtime(
+async def open_cli_runtime(
     *,
     opened: Iterable[ToolMode] = (),
     roots: tuple[Path, ...] | None = None,
@@ -36,36 +40,36 @@ async def opened_runtime(
     away is waited for.
     """
     from interlock.config.settings import load_settings
-    from interlock.infra.heap import keep_tidy, set_up_heaps
-    from interlock.infra.logging import show_log
-    from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
+    from interlock.core.logging import log_to_stderr
+    from interlock.core.memory_tuning import limit_malloc_arenas, trim_memory_forever
+    from interlock.wiring import NO_SANDBOX, open_runtime, record_probes, select_sandbox
 
-    set_up_heaps()
+    limit_malloc_arenas()
     if is_checked:
         _warn_of_typos()
     settings = load_settings()
     if usual_log_level is not None and "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": usual_log_level})
-    show_log(settings.log_level)
+    log_to_stderr(settings.log_level)
     try:
         # What is worse is told first.
-        settings.refuse_precious(roots or (), "--root")
-        refuse_loading(roots or settings.tool.allowed_roots or ())
+        settings.reject_sensitive_roots(roots or (), "--root")
+        reject_writable_code_paths(roots or settings.tool.allowed_roots or ())
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     # Without a folder to work in there is no shell, and nothing to confine.
     has_roots = bool(roots or settings.tool.allowed_roots)
-    sandbox = await chosen_sandbox(settings, roots) if sandboxed and has_roots else NO_SANDBOX
+    sandbox = await select_sandbox(settings, roots) if sandboxed and has_roots else NO_SANDBOX
     runtime = None
     while runtime is None:
         try:
             runtime = open_runtime(settings, opened=opened, roots=roots, sandbox=sandbox)
-        except StoreAway as error:
+        except StoreUnavailable as error:
             if not is_patient:
                 raise
             note(f"waiting for the database: {error}")
             await asyncio.sleep(WAIT_SECONDS)
-    tidying = asyncio.create_task(keep_tidy())
+    tidying = asyncio.create_task(trim_memory_forever())
     try:
         await record_probes(runtime)
         if is_checked:
@@ -78,23 +82,25 @@ async def opened_runtime(
 
 
 @asynccontextmanager
-async def opened_office(
+async def open_cli_agent_runtime(
     *, sandboxed: bool = False, is_checked: bool = False, is_patient: bool = False
-) -> "AsyncIterator[Office]":
+) -> "AsyncIterator[AgentRuntime]":
     """With whoever works in it, for commands about tasks."""
-    from interlock.wiring.office import open_office
+    from interlock.wiring.agents import open_agent_runtime
 
-    async with opened_runtime(sandboxed=sandboxed, is_checked=is_checked, is_patient=is_patient) as runtime:
-        office = open_office(runtime)
+    async with open_cli_runtime(
+        sandboxed=sandboxed, is_checked=is_checked, is_patient=is_patient
+    ) as runtime:
+        agent_runtime = open_agent_runtime(runtime)
         try:
-            yield office
+            yield agent_runtime
         finally:
-            await office.close()
+            await agent_runtime.close()
 
 
 def _warn_of_typos() -> None:
     """Whoever misspells what should close something is not to learn of it from what was left open."""
-    from interlock.config.describe import unknown_variables
+    from interlock.config.effective_settings import unknown_variables
 
     for name, near in unknown_variables().items():
         if near is not None:
@@ -102,11 +108,11 @@ def _warn_of_typos() -> None:
 
 
 async def _warn_of_missing_needs(runtime: "Runtime") -> None:
-    from interlock.session.settings_store import UnreadableSettings
-    from interlock.wiring import record_missing_needs
+    from interlock.sessions.settings_store import UnreadableSettings
+    from interlock.wiring import record_missing_requirements
 
     try:
-        missing = await record_missing_needs(runtime)
+        missing = await record_missing_requirements(runtime)
     except UnreadableSettings as error:
         note(f"warning: no task can run: {error}")
         return
@@ -114,14 +120,14 @@ async def _warn_of_missing_needs(runtime: "Runtime") -> None:
         note(f"warning: {', '.join(each.tools)} cannot be used: {each.reason}")
 
 
-def mode_argument(value: str) -> ToolMode:
+def parse_mode_argument(value: str) -> ToolMode:
     try:
         return parse_mode(value)
     except ValueError as error:
         raise BadUsage(str(error)) from None
 
 
-def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
+def resolve_root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
     """The folders named with --root, resolved; None when none was named."""
     named, roots = list(given), []
     for path in named:
@@ -130,12 +136,12 @@ def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
             raise BadUsage(f"--root {path}: no such folder")
         if not is_utf8(str(resolved)):
             raise BadUsage(f"--root {path}: it resolves to a folder whose name is not valid UTF-8")
-        if any(links_to(path)):
+        if any(symlinks_on_path(path)):
             # Somebody who worked in the folder above may have put the link there.
             note(f"--root {path} resolves to {resolved}")
         roots.append(resolved)
     try:
-        refuse_steered(named, roots)
+        reject_symlinked_roots(named, roots)
     except ValueError as error:
         raise BadUsage(f"--root: {error}") from None
     return tuple(dict.fromkeys(roots)) or None

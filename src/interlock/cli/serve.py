@@ -5,27 +5,27 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.cli.conversing import Roots
-from interlock.cli.exits import Exit
-from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
-from interlock.cli.output import Workers, note, print_line
-from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
-from interlock.infra.errors import BadUsage
+from interlock.cli.chat_client import RootOptions
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.output import WorkerCount, note, print_line
+from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve_root_arguments
+from interlock.cli.worker_hosts import WorkerHost, choose_worker_host, no_worker_error, stop_on_signals
+from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
     from interlock.config.gateway import GatewaySettings
     from interlock.config.modes import ToolMode
-    from interlock.wiring.office import Office
+    from interlock.wiring.agents import AgentRuntime
 
 
 async def serve(
     *,
     open: str = "",  # noqa: A002 - it is the option's name
-    root: Roots = (),
+    root: RootOptions = (),
     host: str | None = None,
     port: int | None = None,
     worker: bool = True,
-    workers: Workers | None = None,
+    workers: WorkerCount | None = None,
 ) -> int:
     """Serve the page and the socket, and work on what is asked there, until Ctrl-C or SIGTERM.
 
@@ -46,33 +46,33 @@ async def serve(
     workers
         Work in so many processes of their own instead of in this one.
     """
-    opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
-    _say_on_the_command_line(host, port, root_arguments(root))
-    async with opened_runtime(opened=opened, sandboxed=True, is_checked=True) as runtime:
-        from interlock.gates.verdict import SwitchWay
-        from interlock.wiring.office import open_office
+    opened = [parse_mode_argument(name.strip()) for name in open.split(",") if name.strip()]
+    _say_on_the_command_line(host, port, resolve_root_arguments(root))
+    async with open_cli_runtime(opened=opened, sandboxed=True, is_checked=True) as runtime:
+        from interlock.policy.verdict import ModeSwitchMethod
+        from interlock.wiring.agents import open_agent_runtime
 
-        office = open_office(runtime, way=SwitchWay.page)
+        agent_runtime = open_agent_runtime(runtime, way=ModeSwitchMethod.page)
         try:
-            office.models.open(office.models.usual)
-            await _serve(office, hands_of(office, worker=worker, workers=workers))
+            agent_runtime.models.open(agent_runtime.models.usual)
+            await _serve(agent_runtime, choose_worker_host(agent_runtime, worker=worker, workers=workers))
         finally:
-            await office.close()
-    return Exit.ok
+            await agent_runtime.close()
+    return ExitCode.ok
 
 
 def _say_on_the_command_line(host: str | None, port: int | None, roots: tuple[Path, ...] | None) -> None:
     """The same settings, with the same checks, whoever gives them, and for workers of its own too."""
     import os
 
-    from interlock.config.environment import alias_of
+    from interlock.config.sources import spec_alias
 
     if host is not None:
         os.environ["GATEWAY_HOST"] = host
     if port is not None:
         os.environ["GATEWAY_PORT"] = str(port)
     if roots is not None:
-        os.environ.pop(alias_of("TOOL_ALLOWED_ROOTS"), None)
+        os.environ.pop(spec_alias("TOOL_ALLOWED_ROOTS"), None)
         os.environ["TOOL_ALLOWED_ROOTS"] = _listed(roots)
 
 
@@ -83,34 +83,36 @@ def _listed(roots: tuple[Path, ...]) -> str:
     return ",".join(map(str, roots))
 
 
-async def _serve(office: "Office", hands: Hands) -> None:
+async def _serve(agent_runtime: "AgentRuntime", worker_host: WorkerHost) -> None:
     from interlock.cli.token import link_base
-    from interlock.wiring import local_person
-    from interlock.wiring.serving import Address, listening_socket, open_gateway, open_server
+    from interlock.wiring import local_actor
+    from interlock.wiring.gateway import ListenAddress, listening_socket, open_gateway, open_server
 
-    given = office.runtime.settings.gateway
+    given = agent_runtime.runtime.settings.gateway
     listening = listening_socket(given.host, given.port)
     port = listening.getsockname()[1]
-    gateway = open_gateway(office, port=port)
-    address = Address(given.host, port, given.tls_cert, given.tls_key)
-    server = open_server(gateway, office.runtime, address)
-    code = await gateway.credentials.issue_code(who=local_person())
-    _announce(given, office.runtime.situation.open_modes, f"{link_base(given, port)}/#code={code}")
-    stop = stop_on_signals(hands)
-    working = asyncio.create_task(hands.run())
-    beside = [*gateway.beside(), lambda: office.listen(hands.has_room)]
-    if (retention := office.runtime.retention) is not None:
+    gateway = open_gateway(agent_runtime, port=port)
+    address = ListenAddress(given.host, port, given.tls_cert, given.tls_key)
+    server = open_server(gateway, agent_runtime.runtime, address)
+    code = await gateway.credentials.issue_code(who=local_actor())
+    _announce(
+        given, agent_runtime.runtime.authority_inputs.open_modes, f"{link_base(given, port)}/#code={code}"
+    )
+    stop = stop_on_signals(worker_host)
+    working = asyncio.create_task(worker_host.run())
+    beside = [*gateway.beside(), lambda: agent_runtime.listen(worker_host.has_room)]
+    if (retention := agent_runtime.runtime.retention) is not None:
         beside.append(retention.run_hourly)
     try:
         # Without whoever works it would take messages that nobody answers.
         await server.run(listening, [*beside, lambda: asyncio.shield(working)], stop)
     finally:
-        hands.stop()
+        worker_host.stop()
         await asyncio.wait({working})
     if not working.cancelled():
         working.result()
     if not stop.is_set():
-        raise nobody_works()
+        raise no_worker_error()
 
 
 def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link: str) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import (
-    AnywayJson,
+    AlwaysJson,
     AsJson,
     Count,
     local_time,
@@ -19,10 +19,10 @@ from interlock.cli.output import (
     print_table,
     print_text,
 )
-from interlock.cli.runtime import mode_argument, opened_office, opened_runtime
+from interlock.cli.runtime import open_cli_agent_runtime, open_cli_runtime, parse_mode_argument
 
 if TYPE_CHECKING:
-    from interlock.session.search import Match
+    from interlock.sessions.search import SessionMatch
 
 app = App(
     name="sessions",
@@ -50,9 +50,9 @@ async def list_sessions(
     limit
         Maximum number of sessions.
     """
-    from interlock.session.models import SessionGroup
+    from interlock.sessions.models import SessionGroup
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         sessions = await runtime.sessions.list_sessions(
             group=SessionGroup(group), include_archived=archived, limit=limit
         )
@@ -67,7 +67,7 @@ async def list_sessions(
     else:
         rows = [[s.id, s.kind, s.stored_mode, local_time(s.updated_us), s.title] for s in sessions]
         print_table(["session", "kind", "mode", "last used", "title"], rows)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -83,13 +83,13 @@ async def search(
     limit
         Maximum number of matches.
     """
-    from interlock.infra.errors import BadUsage
-    from interlock.session.search import search_sessions
+    from interlock.core.errors import BadUsage
+    from interlock.sessions.search import search_sessions
 
     query = " ".join(words).strip()
     if not query:
         raise BadUsage("give the words to search for")
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         found = await runtime.database.read(lambda db: search_sessions(db, query, limit=limit))
     if json:
         print_json([asdict(match) for match in found])
@@ -97,10 +97,10 @@ async def search(
         _print_matches(found)
         if len(found) == limit:
             note(f"showing the first {limit} matches; use --limit to see more")
-    return Exit.ok if found else Exit.failed
+    return ExitCode.ok if found else ExitCode.failed
 
 
-def _print_matches(found: "list[Match]") -> None:
+def _print_matches(found: "list[SessionMatch]") -> None:
     if not found:
         note("no matches")
     shown = ""
@@ -122,13 +122,13 @@ async def show(session: str, *, json: AsJson = False) -> int:
     session
         The session's id, as `interlock sessions list --group all` shows it.
     """
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         found = await runtime.sessions.get(session)
         mode = await runtime.sessions.get_mode(session)
         messages = await runtime.sessions.transcript(session)
     if json:
         print_json({**asdict(found), "mode": mode.value, "messages": [asdict(m) for m in messages]})
-        return Exit.ok
+        return ExitCode.ok
     print_line(f"session   {found.id}  ({found.kind})")
     print_line(f"title     {found.title or '(none)'}")
     stored = "" if mode == found.stored_mode else f"  (stored: {found.stored_mode}, not open here)"
@@ -141,11 +141,11 @@ async def show(session: str, *, json: AsJson = False) -> int:
         print_text(message.content)
         for call in message.tool_calls or ():
             print_line(f"  → {call['name']} {call['arguments']}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
-async def export(session: str, *, out: Path | None = None, _json: AnywayJson = False) -> int:
+async def export(session: str, *, out: Path | None = None, _json: AlwaysJson = False) -> int:
     """Print a session as JSON lines: the session, then its messages, then its events.
 
     Parameters
@@ -155,19 +155,19 @@ async def export(session: str, *, out: Path | None = None, _json: AnywayJson = F
     out
         Write to this new file instead of stdout.
     """
-    from interlock.cli.exporting import exporting
-    from interlock.session.export import export_lines
+    from interlock.cli.export_output import open_export
+    from interlock.sessions.export import export_session
 
     def work(db: Any) -> None:
-        lines = export_lines(db, session)
+        lines = export_session(db, session)
         # A session that is not there is told before a file is made for it.
         first = next(lines)
-        with exporting(out) as write:
+        with open_export(out) as write:
             write(chain((first,), lines))
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         await runtime.database.read(work)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -181,19 +181,19 @@ async def delete(session: str, *, yes: bool = False) -> int:
     yes
         Confirm; without this option, the command only shows what it would hide.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    async with opened_office() as office:
-        found = await office.runtime.sessions.get(session)
+    async with open_cli_agent_runtime() as agent_runtime:
+        found = await agent_runtime.runtime.sessions.get(session)
         if not yes:
             note(f"this would hide {found.id} and cancel its tasks; use --yes to confirm")
-            return Exit.usage
-        await office.tasks.delete_session(session, who=local_person())
+            return ExitCode.usage
+        await agent_runtime.tasks.delete_session(session, who=local_actor())
     note(
         f"deleted {session}: it is hidden, and its log is kept (to erase it: interlock sessions "
         f"erase {session})"
     )
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -212,22 +212,22 @@ async def erase(session: str, *, yes: bool = False, wait: float = 30.0, json: As
     wait
         Seconds to wait for running calls. If they do not end in time, nothing is erased.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    async with opened_office() as office:
-        eraser, person = office.runtime.eraser, local_person()
+    async with open_cli_agent_runtime() as agent_runtime:
+        eraser, person = agent_runtime.runtime.eraser, local_actor()
         is_deleted = await eraser.is_deleted(session)
         if not yes:
             note(f"this would permanently erase the content of {session}; use --yes to confirm")
-            return Exit.usage
+            return ExitCode.usage
         if not is_deleted:
-            await office.tasks.delete_session(session, who=person)
+            await agent_runtime.tasks.delete_session(session, who=person)
         told = await eraser.erase(session, who=person, wait_seconds=wait)
     if json:
         print_json({"session_id": session, "events": told.events, "messages": told.messages})
     else:
         note(f"erased the content of {told.events} events and {told.messages} messages of {session}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -242,16 +242,16 @@ async def mode(session: str, mode: str | None = None, *, json: AsJson = False) -
         The mode for the next task. A stricter mode also applies to the next call of a running task.
         Without it, the command shows the current mode.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         await runtime.sessions.get(session)
         if mode is not None:
-            await runtime.mode_switch.switch(session, mode_argument(mode), who=local_person())
+            await runtime.mode_switch.switch(session, parse_mode_argument(mode), who=local_actor())
         present = await runtime.sessions.get_mode(session)
-        open_modes = sorted(runtime.situation.open_modes)
+        open_modes = sorted(runtime.authority_inputs.open_modes)
     if json:
         print_json({"session_id": session, "mode": present.value, "open_modes": open_modes})
     else:
         print_line(present.value)
-    return Exit.ok
+    return ExitCode.ok

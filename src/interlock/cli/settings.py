@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table
-from interlock.cli.runtime import opened_runtime
+from interlock.cli.runtime import open_cli_runtime
 
 if TYPE_CHECKING:
-    from interlock.session.settings_store import SettingsStore, UnreadableSettings
+    from interlock.sessions.settings_store import SettingsStore, UnreadableSettings
 
 app = App(name="settings", help="Show and change the stored settings.", help_format="plaintext")
 
@@ -20,35 +20,35 @@ async def show(*, json: AsJson = False) -> int:
 
     If the settings cannot be read, it shows them as stored, with every error, and exits with 1.
     """
-    from interlock.gates.policy import merge_tool_policies
-    from interlock.session.settings_store import UnreadableSettings, leaves, to_document
+    from interlock.policy.policy import merge_tool_policies
+    from interlock.sessions.settings_store import UnreadableSettings, flatten_document, to_document
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         try:
             current = await runtime.stored_settings.current()
         except UnreadableSettings as broken:
             _show_broken(broken, as_json=json)
-            return Exit.failed
-        merged = merge_tool_policies(runtime.situation.environment, current.settings.tools)
+            return ExitCode.failed
+        merged = merge_tool_policies(runtime.authority_inputs.environment, current.settings.tools)
     stored = to_document(current.settings)
     effective = {"tools": to_document(merged)}
-    holds = dict(leaves(effective))
-    unknown = {path: value for path, value in leaves(dict(current.document)) if path not in holds}
+    holds = dict(flatten_document(effective))
+    unknown = {path: value for path, value in flatten_document(dict(current.document)) if path not in holds}
     if json:
         told = {"settings": stored, "effective": effective, "unknown": unknown, "faults": []}
         print_json({"version": current.version, **told})
-        return Exit.ok
-    rows = [[path, _shown(value), _shown(holds[path])] for path, value in leaves(stored)]
+        return ExitCode.ok
+    rows = [[path, _shown(value), _shown(holds[path])] for path, value in flatten_document(stored)]
     print_table(["setting", "stored", "effective"], rows)
     for path, value in unknown.items():
         note(f"warning: {path} is stored ({_shown(value)}), but this version has no such setting; ignored")
     note(f"version {current.version}; to change a setting: interlock settings set tools.fs.enabled false")
-    return Exit.ok
+    return ExitCode.ok
 
 
 def _show_broken(broken: "UnreadableSettings", *, as_json: bool) -> None:
     """What is stored, the faults in it, and how to repair them."""
-    from interlock.session.settings_store import field_paths, leaves
+    from interlock.sessions.settings_store import field_paths, flatten_document
 
     if as_json:
         faults = [{"path": fault.path, "message": fault.message} for fault in broken.faults]
@@ -56,7 +56,7 @@ def _show_broken(broken: "UnreadableSettings", *, as_json: bool) -> None:
         print_json({"version": broken.version, **told})
         return
     document = broken.document if isinstance(broken.document, dict) else {"(all)": broken.document}
-    values = dict(leaves(document))
+    values = dict(flatten_document(document))
     faults_at: dict[str, list[str]] = {}
     for fault in broken.faults:
         path = next((path for path in values if f"{fault.path}.".startswith(f"{path}.")), fault.path)
@@ -85,12 +85,12 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
     value
         The new value as JSON (false, 1048576, ["a", "b"]); an empty value restores the default.
     """
-    from interlock.session.settings_store import patch_for, to_document
-    from interlock.wiring import local_person
+    from interlock.sessions.settings_store import patch_for, to_document
+    from interlock.wiring import local_actor
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         before = await _version(runtime.stored_settings)
-        after = await runtime.stored_settings.update(patch_for(path, _parsed(value)), who=local_person())
+        after = await runtime.stored_settings.update(patch_for(path, _parsed(value)), who=local_actor())
         await runtime.mcp.refresh()
         known = {name for entry in runtime.registry for name in (entry.tool.name, *entry.tool.aliases)}
     if json:
@@ -99,12 +99,12 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
         print_line("nothing changed" if after.version == before else f"saved as version {after.version}")
     for name in sorted(after.settings.tools.denied_tools - known):
         note(f"warning: denied_tools names '{name}', but there is no such tool")
-    return Exit.ok
+    return ExitCode.ok
 
 
 async def _version(store: "SettingsStore") -> int:
     """The newest version. One that cannot be read is replaced by the change, and the person is warned."""
-    from interlock.session.settings_store import UnreadableSettings
+    from interlock.sessions.settings_store import UnreadableSettings
 
     try:
         return (await store.current()).version
@@ -116,7 +116,7 @@ async def _version(store: "SettingsStore") -> int:
 def _parsed(value: str) -> Any:
     import orjson
 
-    from interlock.infra.errors import InvalidSettings
+    from interlock.core.errors import InvalidSettings
 
     if value == "":
         return ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import (
     AsJson,
     Count,
@@ -16,11 +16,11 @@ from interlock.cli.output import (
     print_line,
     print_table,
 )
-from interlock.cli.runtime import opened_office
-from interlock.infra.errors import BadUsage
+from interlock.cli.runtime import open_cli_agent_runtime
+from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
-    from interlock.worker.rows import Task, TaskStatus
+    from interlock.runtime.task_rows import Task, TaskStatus
 
 NARROW = 120
 
@@ -42,19 +42,21 @@ async def list_tasks(
     limit
         Maximum number of tasks.
     """
-    from interlock.worker.rows import what_was_asked
+    from interlock.runtime.task_rows import read_request_excerpts
 
     wanted = _status(status) if status else None
-    async with opened_office() as office:
-        found = await office.tasks.list_tasks(session_id=session, status=wanted, limit=limit)
-        asked = await office.runtime.database.read(lambda connection: what_was_asked(connection, found))
+    async with open_cli_agent_runtime() as agent_runtime:
+        found = await agent_runtime.tasks.list_tasks(session_id=session, status=wanted, limit=limit)
+        asked = await agent_runtime.runtime.database.read(
+            lambda connection: read_request_excerpts(connection, found)
+        )
     if json:
         print_json([asdict(task) for task in found])
     elif not found:
         note("no tasks")
     else:
         _print_tasks(found, asked)
-    return Exit.ok
+    return ExitCode.ok
 
 
 def _print_tasks(tasks: "list[Task]", asked: dict[str, str]) -> None:
@@ -83,17 +85,17 @@ async def show(task: str, *, json: AsJson = False) -> int:
     task
         The task's id, as `interlock tasks list` shows it.
     """
-    async with opened_office() as office:
-        found = await office.tasks.get(task)
-        messages = await office.runtime.sessions.transcript(
+    async with open_cli_agent_runtime() as agent_runtime:
+        found = await agent_runtime.tasks.get(task)
+        messages = await agent_runtime.runtime.sessions.transcript(
             found.session_id, after_seq=found.message_seq - 1
         )
     words = messages[0].content if messages and messages[0].seq == found.message_seq else ""
     if json:
         print_json({**asdict(found), "message": words})
-        return Exit.ok
+        return ExitCode.ok
     print_line(f"task      {found.id}  in session {found.session_id}")
-    print_line(f"status    {found.status}{' (cancelling)' if found.is_to_stop else ''}")
+    print_line(f"status    {found.status}{' (cancelling)' if found.is_cancel_requested else ''}")
     print_line(f"message   {' '.join(words.split())[:200]}")
     print_line(f"created   {local_time(found.created_us)} by {found.who}")
     if found.started_us is not None:
@@ -105,7 +107,7 @@ async def show(task: str, *, json: AsJson = False) -> int:
         print_line(f"reason    {found.reason}")
     if found.question_id:
         note(f"waiting for an answer: interlock questions show {found.question_id}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -117,14 +119,14 @@ async def cancel(task: str, *, json: AsJson = False) -> int:
     task
         The task's id, as `interlock tasks list` shows it.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    async with opened_office() as office:
-        cancelled = await office.tasks.cancel(task, who=local_person())
+    async with open_cli_agent_runtime() as agent_runtime:
+        cancelled = await agent_runtime.tasks.cancel(task, who=local_actor())
     _tell(
         cancelled, "cancelled" if cancelled.status.is_end else "cancelling; notified its worker", json=json
     )
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -136,14 +138,14 @@ async def retry(task: str, *, json: AsJson = False) -> int:
     task
         The task's id, as `interlock tasks list` shows it.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    async with opened_office() as office:
-        queued = await office.tasks.retry(task, who=local_person())
+    async with open_cli_agent_runtime() as agent_runtime:
+        queued = await agent_runtime.tasks.retry(task, who=local_actor())
     _tell(queued, f"queued {queued.id}", json=json)
     if not json:
         note(f"to run it: interlock worker, or: interlock chat --session {queued.session_id}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 def _tell(task: "Task", sentence: str, *, json: bool) -> None:
@@ -154,7 +156,7 @@ def _tell(task: "Task", sentence: str, *, json: bool) -> None:
 
 
 def _status(word: str) -> "TaskStatus":
-    from interlock.worker.rows import TaskStatus
+    from interlock.runtime.task_rows import TaskStatus
 
     try:
         return TaskStatus(word)

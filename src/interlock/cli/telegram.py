@@ -4,17 +4,17 @@ import asyncio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from interlock.cli.exits import Exit
-from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
-from interlock.cli.output import Workers, note
-from interlock.cli.runtime import mode_argument, opened_runtime
-from interlock.infra.errors import BadUsage
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.output import WorkerCount, note
+from interlock.cli.runtime import open_cli_runtime, parse_mode_argument
+from interlock.cli.worker_hosts import WorkerHost, choose_worker_host, no_worker_error, stop_on_signals
+from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from interlock.wiring.office import Office
-    from interlock.wiring.telegram import BotName, Front
+    from interlock.wiring.agents import AgentRuntime
+    from interlock.wiring.telegram import BotIdentity, TelegramApp
 
 NOT_INSTALLED = "the Telegram library is not installed: pip install 'interlock-runtime[telegram]'"
 
@@ -23,7 +23,7 @@ async def telegram(
     *,
     open: str = "",  # noqa: A002 - it is the option's name
     worker: bool = True,
-    workers: Workers | None = None,
+    workers: WorkerCount | None = None,
 ) -> int:
     """Let listed people talk with an agent in Telegram, until Ctrl-C or SIGTERM.
 
@@ -40,29 +40,33 @@ async def telegram(
     """
     if find_spec("telegram") is None:
         raise BadUsage(NOT_INSTALLED)
-    opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
-    async with opened_runtime(opened=opened, sandboxed=True, is_checked=True) as runtime:
-        from interlock.gates.verdict import SwitchWay
-        from interlock.wiring.office import open_office
-        from interlock.wiring.telegram import open_front
+    opened = [parse_mode_argument(name.strip()) for name in open.split(",") if name.strip()]
+    async with open_cli_runtime(opened=opened, sandboxed=True, is_checked=True) as runtime:
+        from interlock.policy.verdict import ModeSwitchMethod
+        from interlock.wiring.agents import open_agent_runtime
+        from interlock.wiring.telegram import open_telegram_app
 
-        office = open_office(runtime, way=SwitchWay.telegram)
+        agent_runtime = open_agent_runtime(runtime, way=ModeSwitchMethod.telegram)
         try:
-            office.models.open(office.models.usual)
-            front = open_front(office, announce=lambda name: _announce(office, name), waits=_tell_waiting)
-            await _run(office, front, hands_of(office, worker=worker, workers=workers))
+            agent_runtime.models.open(agent_runtime.models.usual)
+            front = open_telegram_app(
+                agent_runtime, announce=lambda name: _announce(agent_runtime, name), waits=_tell_waiting
+            )
+            await _run(
+                agent_runtime, front, choose_worker_host(agent_runtime, worker=worker, workers=workers)
+            )
         finally:
-            await office.close()
-    return Exit.ok
+            await agent_runtime.close()
+    return ExitCode.ok
 
 
-async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
-    stop = stop_on_signals(hands)
+async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host: "WorkerHost") -> None:
+    stop = stop_on_signals(worker_host)
     if cancelled := await front.dismiss():
         counted = "1 task" if cancelled == 1 else f"{cancelled} tasks"
         note(f"cancelled {counted} of people or groups that are no longer allowed to use the bot")
-    working = asyncio.create_task(hands.run())
-    beside = _started(office, front, hands)
+    working = asyncio.create_task(worker_host.run())
+    beside = _started(agent_runtime, front, worker_host)
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({stopping, working, *beside}, return_when=asyncio.FIRST_COMPLETED)
@@ -70,7 +74,7 @@ async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
         # First nothing more comes in, then what runs ends, then it is told.
         polling, *others = beside
         await _ended(stopping, polling)
-        hands.stop()
+        worker_host.stop()
         await asyncio.wait({working})
         await front.flush()
         await front.close()
@@ -79,17 +83,19 @@ async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
         if not task.cancelled():
             task.result()
     if not stop.is_set():
-        raise nobody_works()
+        raise no_worker_error()
 
 
-def _started(office: "Office", front: "Front", hands: "Hands") -> list[asyncio.Task[None]]:
+def _started(
+    agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host: "WorkerHost"
+) -> list[asyncio.Task[None]]:
     """The one that takes messages in comes first."""
     parts: list[Callable[[], Coroutine[None, None, None]]] = [
         front.run,
         front.hub.run,
-        lambda: office.listen(hands.has_room),
+        lambda: agent_runtime.listen(worker_host.has_room),
     ]
-    if (retention := office.runtime.retention) is not None:
+    if (retention := agent_runtime.runtime.retention) is not None:
         parts.append(retention.run_hourly)
     return [asyncio.create_task(part()) for part in parts]
 
@@ -100,16 +106,19 @@ async def _ended(*tasks: "asyncio.Task[None] | asyncio.Task[bool]") -> None:
         await asyncio.wait({task})
 
 
-def _tell_waiting(name: "BotName") -> None:
+def _tell_waiting(name: "BotIdentity") -> None:
     note(
         f"another `interlock telegram` on this store is connected as @{name.username}; this "
         "process waits and takes over when that one exits"
     )
 
 
-def _announce(office: "Office", name: "BotName") -> None:
-    given, situation = office.runtime.settings.telegram, office.runtime.situation
-    modes = ", ".join(sorted(mode.value for mode in situation.open_modes))
+def _announce(agent_runtime: "AgentRuntime", name: "BotIdentity") -> None:
+    given, authority_inputs = (
+        agent_runtime.runtime.settings.telegram,
+        agent_runtime.runtime.authority_inputs,
+    )
+    modes = ", ".join(sorted(mode.value for mode in authority_inputs.open_modes))
     people = len(given.allowed_users)
     counted = "1 person" if people == 1 else f"{people} people"
     note(f"@{name.username} is listening for {counted}; open modes: {modes}. Press Ctrl-C to stop.")

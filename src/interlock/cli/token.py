@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, local_time, note, print_json, print_line, print_table
-from interlock.cli.runtime import opened_office, opened_runtime
-from interlock.infra.errors import PersonError
+from interlock.cli.runtime import open_cli_agent_runtime, open_cli_runtime
+from interlock.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from interlock.config.gateway import GatewaySettings
-    from interlock.gateway.auth import Credentials
+    from interlock.gateway.auth import CredentialService
 
 app = App(
     name="token", help="Create, list and revoke tokens; create a login link.", help_format="plaintext"
@@ -33,17 +33,17 @@ async def add(name: str, *, json: AsJson = False) -> int:
     name
         The name shown in the log: letters, digits, dots, dashes, underscores.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
     async with _opened_credentials() as (credentials, _):
-        made = await credentials.add_token(name, who=local_person())
+        made = await credentials.add_token(name, who=local_actor())
     if json:
         print_json(asdict(made))
     else:
         print_line(made.secret)
     note(f"created {made.id} for {made.name}; save the token, it is not shown again")
     note("send it as  Authorization: Bearer TOKEN")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command(name="list")
@@ -67,7 +67,7 @@ async def list_tokens(*, json: AsJson = False) -> int:
             for one in found
         ]
         print_table(["id", "kind", "who", "made", "last used", "ends"], rows)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -81,12 +81,12 @@ async def revoke(token: str, *, json: AsJson = False) -> int:
     token
         The id that the list shows, or a token's name.
     """
-    from interlock.wiring import local_person
-    from interlock.wiring.access import open_credentials
+    from interlock.wiring import local_actor
+    from interlock.wiring.credentials import open_credentials
 
-    async with opened_office() as office:
-        credentials = open_credentials(office.runtime)
-        revoked = await credentials.revoke(token, office.runs, who=local_person())
+    async with open_cli_agent_runtime() as agent_runtime:
+        credentials = open_credentials(agent_runtime.runtime)
+        revoked = await credentials.revoke(token, agent_runtime.runs, who=local_actor())
     one, ended = revoked.credential, revoked.ended
     if json:
         print_json(
@@ -98,12 +98,12 @@ async def revoke(token: str, *, json: AsJson = False) -> int:
                 "stopped_runs": ended.runs,
             }
         )
-        return Exit.ok
+        return ExitCode.ok
     print_line(f"revoked   {one.id}  ({one.kind.value}, {one.name})")
     print_line(f"cancelled {ended.tasks} {'task' if ended.tasks == 1 else 'tasks'} that it started")
     if ended.runs:
         print_line(f"stopped   {ended.runs} {'run' if ended.runs == 1 else 'runs'} of workflows")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -115,24 +115,24 @@ async def link(*, port: Port | None = None, json: AsJson = False) -> int:
     port
         The port that the server printed, if it differs from GATEWAY_PORT.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
     async with _opened_credentials() as (credentials, gateway):
         base = link_base(gateway, port or gateway.port)
-        address = f"{base}/#code={await credentials.issue_code(who=local_person())}"
+        address = f"{base}/#code={await credentials.issue_code(who=local_actor())}"
     if json:
         print_json({"link": address})
     else:
         print_line(address)
     note("the link works once, within ten minutes; interlock serve must be running")
-    return Exit.ok
+    return ExitCode.ok
 
 
 def link_base(gateway: "GatewaySettings", port: int) -> str:
     """The address that a browser here reaches it by, without anything behind the port."""
-    from interlock.gateway.doors import EVERYWHERE
+    from interlock.gateway.guard import WILDCARD_ADDRESSES
 
-    if gateway.host in EVERYWHERE and gateway.allowed_hosts:
+    if gateway.host in WILDCARD_ADDRESSES and gateway.allowed_hosts:
         # As the operator wrote it: any other port would be another name. A proxy may have another scheme.
         public = gateway.allowed_hosts[0]
         named = [
@@ -140,18 +140,18 @@ def link_base(gateway: "GatewaySettings", port: int) -> str:
         ]
         return named[0] if named else f"{gateway.scheme}://{public}"
     if not port:
-        raise PersonError(
+        raise UserError(
             "GATEWAY_PORT is 0 (any free port); use --port with the port that the server printed"
         )
-    host = "127.0.0.1" if gateway.host in EVERYWHERE else gateway.host
+    host = "127.0.0.1" if gateway.host in WILDCARD_ADDRESSES else gateway.host
     return f"{gateway.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 @asynccontextmanager
-async def _opened_credentials() -> "AsyncIterator[tuple[Credentials, GatewaySettings]]":
-    from interlock.wiring.access import open_credentials
+async def _opened_credentials() -> "AsyncIterator[tuple[CredentialService, GatewaySettings]]":
+    from interlock.wiring.credentials import open_credentials
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         yield open_credentials(runtime), runtime.settings.gateway
 
 

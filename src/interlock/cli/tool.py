@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
-from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
+from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve_root_arguments
 from interlock.config.modes import ToolMode
 
 if TYPE_CHECKING:
-    from interlock.cli.calls import Calls, Done
-    from interlock.gates.authority import Authority
+    from interlock.cli.tool_calls import CompletedToolCall, ToolCallSession
+    from interlock.policy.authority import Authority
     from interlock.tools.result import ToolFailure, ToolResult
 
 app = App(name="tool", help="List the tools, or call one through the gates.", help_format="plaintext")
@@ -34,9 +34,9 @@ async def list_tools(
     root
         A folder to work in, instead of the configured ones.
     """
-    chosen = mode_argument(mode) if mode else None
-    async with opened_runtime(
-        opened=[chosen] if chosen else (), roots=root_arguments(root), sandboxed=True
+    chosen = parse_mode_argument(mode) if mode else None
+    async with open_cli_runtime(
+        opened=[chosen] if chosen else (), roots=resolve_root_arguments(root), sandboxed=True
     ) as runtime:
         await runtime.mcp.refresh()
         authority = await runtime.authority(chosen) if chosen else None
@@ -72,7 +72,7 @@ async def list_tools(
         print_table(["tool", "modes", "description"], rows)
         if authority is not None:
             _note_missing(authority)
-    return Exit.ok
+    return ExitCode.ok
 
 
 def _note_missing(authority: "Authority") -> None:
@@ -117,17 +117,19 @@ async def call(
         Read calls {"id", "name", "arguments"} from stdin, one per line, and print {"id", "result"}
         for each, in order and in one session. A line may have its own "timeout_seconds".
     """
-    from interlock.cli.calls import call_each_line, opened_calls
+    from interlock.cli.tool_calls import call_json_lines, open_tool_call_session
 
     _refuse_contradictions(name, args, jsonl=jsonl)
-    chosen = mode_argument(mode) if mode else None
+    chosen = parse_mode_argument(mode) if mode else None
     title = "tool calls" if jsonl else f"tool call {name}"
-    async with opened_calls(chosen, root_arguments(root), session, title, ask=ask) as calls:
+    async with open_tool_call_session(
+        chosen, resolve_root_arguments(root), session, title, ask=ask
+    ) as calls:
         if jsonl:
-            await call_each_line(calls, timeout_seconds)
-            done, code = None, Exit.ok
+            await call_json_lines(calls, timeout_seconds)
+            done, code = None, ExitCode.ok
         else:
-            done = calls.with_reading_first(
+            done = calls.with_read_first_hint(
                 await calls.call(str(name), args, timeout_seconds), args, _options(mode, root)
             )
             code = await _exit_of(done, calls)
@@ -146,7 +148,7 @@ def _options(mode: str | None, root: tuple[Path, ...]) -> list[str]:
 
 
 def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
-    from interlock.infra.errors import BadUsage
+    from interlock.core.errors import BadUsage
 
     if jsonl and (name is not None or args != "{}"):
         raise BadUsage("--jsonl reads names and arguments from stdin; omit them on the command line")
@@ -154,16 +156,16 @@ def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
         raise BadUsage("name the tool to call, or use --jsonl to read calls from stdin")
 
 
-async def _exit_of(done: "Done", calls: "Calls") -> Exit:
+async def _exit_of(done: "CompletedToolCall", calls: "ToolCallSession") -> ExitCode:
     """Where only a person is missing the code says so: with --ask the same call would be put to one."""
     if done.result.failure is None:
-        return Exit.ok
-    if await calls.lacks_only_a_person(done.tool_name):
-        return Exit.nobody_to_answer
-    return Exit.denied if done.result.failure.is_denial else Exit.failed
+        return ExitCode.ok
+    if await calls.needs_only_answerer(done.tool_name):
+        return ExitCode.nobody_to_answer
+    return ExitCode.denied if done.result.failure.is_denial else ExitCode.failed
 
 
-def _print_done(done: "Done", session_id: str, *, json: bool) -> None:
+def _print_done(done: "CompletedToolCall", session_id: str, *, json: bool) -> None:
     result = done.result
     if json:
         # The id is for undo; a refusal keeps to the fields that a model is given.

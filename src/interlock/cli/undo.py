@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line
-from interlock.cli.runtime import opened_runtime
+from interlock.cli.runtime import open_cli_runtime
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime, UndoReport
@@ -25,12 +25,12 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
     dry_run
         Only show which changes would be taken back, newest first, and of each file the oldest.
     """
-    from interlock.wiring import local_person
+    from interlock.wiring import local_actor
 
-    async with opened_runtime() as runtime:
+    async with open_cli_runtime() as runtime:
         redact = runtime.redactor.value
         if dry_run:
-            entries = await runtime.undo.kept_of(id)
+            entries = await runtime.undo.find_entries(id)
             # Of several changes of one file the oldest: that is what becomes of the file.
             oldest = {entry.change.path: entry.change for entry in entries}
             changes = [
@@ -46,8 +46,8 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
             for change in [] if json else changes:
                 origin = f"   (from {change['from']})" if change["from"] else ""
                 print_line(f"{change['action']:<10}{change['path']}{origin}")
-            return Exit.ok
-        report = await runtime.undo.take_back(id, who=local_person())
+            return ExitCode.ok
+        report = await runtime.undo.revert(id, who=local_actor())
     left = [outcome for outcome in report.outcomes if outcome.reason is not None]
     if json:
         print_json(
@@ -61,7 +61,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
         )
     else:
         print_report(report, runtime)
-    return Exit.failed if left else Exit.ok
+    return ExitCode.failed if left else ExitCode.ok
 
 
 def print_report(report: "UndoReport", runtime: "Runtime") -> None:

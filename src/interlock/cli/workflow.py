@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from interlock.cli.conversing import Roots
-from interlock.cli.exits import Exit
+from interlock.cli.chat_client import RootOptions
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import (
     AsJson,
     AsJsonLines,
@@ -17,15 +17,15 @@ from interlock.cli.output import (
     print_line,
     print_table,
 )
-from interlock.cli.runtime import opened_office
+from interlock.cli.runtime import open_cli_agent_runtime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from interlock.wiring.office import Office
-    from interlock.workflow.folder import Checked, WorkflowFolder
-    from interlock.workflow.graph import Edge, Workflow
-    from interlock.workflow.rows import Run, Standing
+    from interlock.wiring.agents import AgentRuntime
+    from interlock.workflow.directory import WorkflowCheck, WorkflowDirectory
+    from interlock.workflow.graph import Workflow, WorkflowEdge
+    from interlock.workflow.run_rows import RunState, WorkflowRun
 
 app = App(
     name="workflow",
@@ -39,13 +39,13 @@ Here = Annotated[bool, Parameter(negative=())]
 @app.command(name="list")
 async def list_workflows(*, json: AsJson = False) -> int:
     """List the workflows of the workspace. Workflows with problems are named on stderr."""
-    from interlock.workflow.shown import checked_json
+    from interlock.workflow.json_views import workflow_check_json
 
     async with _folder() as folder:
         found = folder.survey()
     if json:
-        print_json([checked_json(each) for each in found])
-        return Exit.ok
+        print_json([workflow_check_json(each) for each in found])
+        return ExitCode.ok
     usable = [each for each in found if not each.problems and each.workflow]
     if usable:
         print_table(["workflow", "description"], [[e.name, _description(e)] for e in usable])
@@ -53,7 +53,7 @@ async def list_workflows(*, json: AsJson = False) -> int:
         note(f"no workflows in {folder.path}")
     if broken := [each.name for each in found if each.problems]:
         note(f"not usable: {', '.join(broken)}; for the reasons, run: interlock workflow check")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -65,12 +65,12 @@ async def check(name: str | None = None, *, json: AsJson = False) -> int:
     name
         The workflow's name.
     """
-    from interlock.workflow.shown import checked_json
+    from interlock.workflow.json_views import workflow_check_json
 
     async with _folder() as folder:
         found = folder.survey() if name is None else [folder.check(name)]
     if json:
-        print_json([checked_json(each) for each in found])
+        print_json([workflow_check_json(each) for each in found])
     else:
         for each in found:
             for problem in each.problems:
@@ -78,7 +78,7 @@ async def check(name: str | None = None, *, json: AsJson = False) -> int:
                 print_line(f"{place}:{problem.line}: {problem.text}")
         bad = sum(bool(each.problems) for each in found)
         note(f"usable workflows: {len(found) - bad}; with problems: {bad}")
-    return Exit.failed if any(each.problems for each in found) else Exit.ok
+    return ExitCode.failed if any(each.problems for each in found) else ExitCode.ok
 
 
 @app.command
@@ -87,7 +87,7 @@ async def run(
     text: str = "",
     *,
     mode: str | None = None,
-    root: Roots = (),
+    root: RootOptions = (),
     model: str | None = None,
     json: AsJsonLines = False,
 ) -> int:
@@ -108,9 +108,9 @@ async def run(
     json
         Print progress as JSON lines.
     """
-    from interlock.cli.running import run_new
+    from interlock.cli.workflow_run import start_run_here
 
-    return await run_new(name, text, mode, root, model, as_json=json)
+    return await start_run_here(name, text, mode, root, model, as_json=json)
 
 
 @app.command
@@ -122,28 +122,28 @@ async def show(name: str, *, json: AsJson = False) -> int:
     name
         The id of a run, or the name of a workflow.
     """
-    from interlock.workflow.rows import RunNotFound
-    from interlock.workflow.shown import standing_json, workflow_json
+    from interlock.workflow.json_views import run_state_json, workflow_json
+    from interlock.workflow.run_rows import RunNotFound
 
-    async with opened_office() as office:
+    async with open_cli_agent_runtime() as agent_runtime:
         try:
-            shown = await office.runs.shown(name)
+            shown = await agent_runtime.runs.shown(name)
         except RunNotFound:
             if name.startswith("s_"):
                 raise
-            workflow = office.runs.folder.load(name)
+            workflow = agent_runtime.runs.folder.load(name)
             if json:
                 print_json(workflow_json(workflow))
             else:
                 _print_workflow(workflow)
-            return Exit.ok
+            return ExitCode.ok
     if json:
-        print_json({**standing_json(shown.standing), "is_waiting": shown.is_waiting})
+        print_json({**run_state_json(shown.run_state), "is_waiting": shown.is_waiting})
     else:
-        _print_run(shown.standing, is_waiting=shown.is_waiting)
+        _print_run(shown.run_state, is_waiting=shown.is_waiting)
         if shown.is_waiting and shown.task is not None:
             note(f"waiting for an answer: interlock questions show {shown.task.question_id}")
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -157,10 +157,10 @@ async def runs(*, workflow: str | None = None, limit: Count = 50, json: AsJson =
     limit
         Maximum number of runs.
     """
-    from interlock.workflow.shown import run_json
+    from interlock.workflow.json_views import run_json
 
-    async with opened_office() as office:
-        found = await office.runs.book.runs(workflow=workflow, limit=limit)
+    async with open_cli_agent_runtime() as agent_runtime:
+        found = await agent_runtime.runs.book.runs(workflow=workflow, limit=limit)
     if json:
         print_json([run_json(each) for each in found])
     elif not found:
@@ -177,7 +177,7 @@ async def runs(*, workflow: str | None = None, limit: Count = 50, json: AsJson =
             for each in found
         ]
         print_table(["run", "workflow", "status", "started", "reason"], rows)
-    return Exit.ok
+    return ExitCode.ok
 
 
 @app.command
@@ -206,7 +206,7 @@ async def stop(run: str, *, json: AsJson = False) -> int:
 
 @app.command
 async def resume(
-    run: str, *, here: Here = False, mode: str | None = None, root: Roots = (), json: AsJson = False
+    run: str, *, here: Here = False, mode: str | None = None, root: RootOptions = (), json: AsJson = False
 ) -> int:
     """Resume a paused run. Workers continue it, or this process with --here.
 
@@ -221,16 +221,16 @@ async def resume(
     root
         With --here: a folder to work in, instead of the configured ones.
     """
-    from interlock.cli.running import go_on_here
+    from interlock.cli.workflow_run import continue_run_here
 
     if here:
-        return await go_on_here(run, "resume", mode, root, as_json=json)
+        return await continue_run_here(run, "resume", mode, root, as_json=json)
     return await _changed("resume", run, as_json=json)
 
 
 @app.command
 async def retry(
-    run: str, *, here: Here = False, mode: str | None = None, root: Roots = (), json: AsJson = False
+    run: str, *, here: Here = False, mode: str | None = None, root: RootOptions = (), json: AsJson = False
 ) -> int:
     """Retry the step that did not finish, with the current files of the agents.
 
@@ -245,51 +245,56 @@ async def retry(
     root
         With --here: a folder to work in, instead of the configured ones.
     """
-    from interlock.cli.running import go_on_here
+    from interlock.cli.workflow_run import continue_run_here
 
     if here:
-        return await go_on_here(run, "retry", mode, root, as_json=json)
+        return await continue_run_here(run, "retry", mode, root, as_json=json)
     return await _changed("retry", run, as_json=json)
 
 
 async def _changed(what: str, run_id: str, *, as_json: bool) -> int:
-    from interlock.workflow.shown import run_json
+    from interlock.workflow.json_views import run_json
 
-    async with opened_office() as office:
-        changed = await change(office, what, run_id)
+    async with open_cli_agent_runtime() as agent_runtime:
+        changed = await change(agent_runtime, what, run_id)
     if as_json:
         print_json(run_json(changed))
     else:
         print_line(f"run       {changed.session_id}  {changed.status}")
     if what in {"resume", "retry"}:
         note(f"a worker continues it: interlock worker, serve, or workflow {what} {run_id} --here")
-    return Exit.ok
+    return ExitCode.ok
 
 
-async def change(office: "Office", what: str, run_id: str) -> "Run":
-    from interlock.wiring import local_person
+async def change(agent_runtime: "AgentRuntime", what: str, run_id: str) -> "WorkflowRun":
+    from interlock.wiring import local_actor
 
-    desk = office.runs
-    changes = {"pause": desk.pause, "stop": desk.stop, "resume": desk.resume, "retry": desk.retry}
-    return await changes[what](run_id, who=local_person())
+    chat_client = agent_runtime.runs
+    changes = {
+        "pause": chat_client.pause,
+        "stop": chat_client.stop,
+        "resume": chat_client.resume,
+        "retry": chat_client.retry,
+    }
+    return await changes[what](run_id, who=local_actor())
 
 
 @asynccontextmanager
-async def _folder() -> "AsyncIterator[WorkflowFolder]":
+async def _folder() -> "AsyncIterator[WorkflowDirectory]":
     """The workflows' folder alone: to look at files, no store is needed."""
-    from interlock.agent.personas import AgentFolder
+    from interlock.agent.definitions import AgentDirectory
     from interlock.config.settings import load_settings
     from interlock.wiring import build_registry, tool_names
-    from interlock.wiring.office import workflows_in
+    from interlock.wiring.agents import open_workflow_directory
 
     workspace, tools = load_settings().workspace_dir, tool_names(build_registry())
-    yield workflows_in(workspace, tools, AgentFolder(workspace / "agents", tools))
+    yield open_workflow_directory(workspace, tools, AgentDirectory(workspace / "agents", tools))
 
 
 # -- showing -------------------------------------------------------------------------------------------
 
 
-def _description(checked: "Checked") -> str:
+def _description(checked: "WorkflowCheck") -> str:
     return checked.workflow.description if checked.workflow else ""
 
 
@@ -302,19 +307,19 @@ def _print_workflow(workflow: "Workflow") -> None:
         agent = workflow.agent_of(node.name) if node.brief else None
         who = f" by {agent}" if agent else ""
         print_line(f"{node.kind:<11} {node.name}{who}{f': {node.title}' if node.title else ''}")
-        for edge in workflow.ways_from(node.name):
+        for edge in workflow.edges_from(node.name):
             print_line(f"            > {edge.target}{_how(edge)}")
 
 
-def _how(edge: "Edge") -> str:
+def _how(edge: "WorkflowEdge") -> str:
     said = [f'"{edge.label}"'] if edge.label else []
     said += [f"if {edge.condition.text}"] if edge.condition else []
     said += ["otherwise"] if edge.is_default else []
     return f"  ({', '.join(said)})" if said else ""
 
 
-def _print_run(standing: "Standing", *, is_waiting: bool) -> None:
-    run = standing.run
+def _print_run(run_state: "RunState", *, is_waiting: bool) -> None:
+    run = run_state.run
     status = f"{run.status}, waiting for an answer" if is_waiting else run.status.value
     print_line(f"run       {run.session_id}")
     print_line(f"workflow  {run.workflow}  {run.digest[:16]}")
@@ -322,12 +327,12 @@ def _print_run(standing: "Standing", *, is_waiting: bool) -> None:
     if run.outcome:
         print_line(f"outcome   {run.outcome}")
     print_line(f"mode      {run.mode}, started by {run.started_by} at {local_time(run.created_us)}")
-    if standing.visits:
+    if run_state.visits:
         rows = [
             [v.number, f"{v.frame}{v.node}", v.status.value, v.outcome or "", v.summary or v.reason or ""]
-            for v in standing.visits
+            for v in run_state.visits
         ]
         print_line()
         print_table(["", "node", "status", "outcome", "what"], rows)
-    if standing.artifacts:
-        note(f"artifacts: {', '.join(standing.artifacts)} (--json shows them)")
+    if run_state.artifacts:
+        note(f"artifacts: {', '.join(run_state.artifacts)} (--json shows them)")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from interlock.config.group import PositiveInt, SettingsGroup
+from interlock.config.settings_group import PositiveInt, SettingsGroup
 
 _LONGEST_SECONDS = 30 * 86_400
 _HIGHEST_PRICE = 1_000_000

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.group import PositiveInt, SettingsGroup, Words, split_words
+from interlock.config.settings_group import PositiveInt, SettingsGroup, Words, split_words
 
 # As browsers write them: a name or an address, the port only where it is not the scheme's usual one.
 _HOST = r"(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"

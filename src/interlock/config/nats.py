@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.addresses import is_loopback
-from interlock.config.group import SettingsGroup
+from interlock.config.settings_group import SettingsGroup
+from interlock.config.url_checks import is_loopback
 
 SCHEMES = ("nats", "tls")
 

@@ -13,25 +13,25 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.control import ControlSettings
-from interlock.config.environment import given_name, secret_files
-from interlock.config.folders import existing_folder, links_to, refuse_steered
+from interlock.config.directories import existing_directory, reject_symlinked_roots, symlinks_on_path
+from interlock.config.error_messages import sentence
 from interlock.config.gateway import GatewaySettings
-from interlock.config.group import (
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.nats import NatsSettings
+from interlock.config.settings_group import (
     PositiveInt,
     SettingsGroup,
     Words,
-    modes_by_tool,
-    refuse_no_tool_names,
+    parse_tool_modes,
+    reject_invalid_tool_names,
     split_words,
 )
-from interlock.config.modes import ToolMode, parse_mode
-from interlock.config.nats import NatsSettings
+from interlock.config.sources import given_variable_name, secret_files
 from interlock.config.telegram import TelegramSettings
+from interlock.config.url_checks import reject_invalid_api_key, reject_unsafe_url
 from interlock.config.worker import WorkerSettings
-from interlock.config.wrong import sentence
-from interlock.infra.errors import ConfigurationError
+from interlock.core.errors import ConfigurationError
 
 Port = Annotated[int, Field(gt=0, lt=65536)]
 ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
@@ -100,7 +100,7 @@ class OpenAISettings(SettingsGroup):
 
 
 class ImageSettings(SettingsGroup):
-    """The endpoint that makes images. Naming a model switches it on (`config/endpoints.py`)."""
+    """The endpoint that makes images. Naming a model switches it on (`config/image_endpoint.py`)."""
 
     model_config = SettingsConfigDict(env_prefix="IMAGE_")
 
@@ -196,7 +196,7 @@ class ToolSettings(SettingsGroup):
         *("protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", "modes"),
         mode="before",
     )(split_words)
-    _tool_names = field_validator("denied")(refuse_no_tool_names)
+    _tool_names = field_validator("denied")(reject_invalid_tool_names)
 
     @field_validator("allowed_roots", "readable_paths", mode="before")
     @classmethod
@@ -204,8 +204,8 @@ class ToolSettings(SettingsGroup):
         if value is None:
             return None
         named = [Path(part) for part in split_words(value)]
-        folders = tuple(dict.fromkeys(existing_folder(path) for path in named))
-        refuse_steered(named, info.data.get("allowed_roots", folders) or ())
+        folders = tuple(dict.fromkeys(existing_directory(path) for path in named))
+        reject_symlinked_roots(named, info.data.get("allowed_roots", folders) or ())
         return folders
 
     @field_validator("protected_names")
@@ -226,18 +226,21 @@ class ToolSettings(SettingsGroup):
     @field_validator("modes")
     @classmethod
     def _readable_modes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        modes_by_tool(value)
+        parse_tool_modes(value)
         return value
 
     @property
     def mode_overrides(self) -> dict[str, frozenset[ToolMode]]:
         """The modes that each tool named in TOOL_MODES is restricted to."""
-        return modes_by_tool(self.modes)
+        return parse_tool_modes(self.modes)
 
     @model_validator(mode="after")
     def _timeout_within_maximum(self) -> "ToolSettings":
         if self.timeout_seconds > self.max_timeout_seconds:
-            usual, longest = given_name("TOOL_TIMEOUT_SECONDS"), given_name("TOOL_MAX_TIMEOUT_SECONDS")
+            usual, longest = (
+                given_variable_name("TOOL_TIMEOUT_SECONDS"),
+                given_variable_name("TOOL_MAX_TIMEOUT_SECONDS"),
+            )
             raise ValueError(f"{usual} must not exceed {longest}")
         return self
 
@@ -313,8 +316,10 @@ class Settings(SettingsGroup):
 
     @model_validator(mode="after")
     def _nothing_precious_in_reach(self) -> "Settings":
-        self.refuse_precious(self.tool.allowed_roots or (), given_name("TOOL_ALLOWED_ROOTS"))
-        self.refuse_precious(self.tool.readable_paths, given_name("TOOL_READABLE_PATHS"))
+        self.reject_sensitive_roots(
+            self.tool.allowed_roots or (), given_variable_name("TOOL_ALLOWED_ROOTS")
+        )
+        self.reject_sensitive_roots(self.tool.readable_paths, given_variable_name("TOOL_READABLE_PATHS"))
         return self
 
     @model_validator(mode="after")
@@ -329,15 +334,15 @@ class Settings(SettingsGroup):
     @model_validator(mode="after")
     def _images_travel_safely(self) -> "Settings":
         allowing = "" if self.image.plain_http else "IMAGE_PLAIN_HTTP"
-        refuse_unsafe(self.image.base_url, "IMAGE_BASE_URL", plain_http=allowing)
-        refuse_unfit_key(self.image.api_key, "IMAGE_API_KEY")
+        reject_unsafe_url(self.image.base_url, "IMAGE_BASE_URL", plain_http=allowing)
+        reject_invalid_api_key(self.image.api_key, "IMAGE_API_KEY")
         if self.image.model is not None:
-            refuse_unfit_key(self.openai.api_key, "OPENAI_API_KEY")
+            reject_invalid_api_key(self.openai.api_key, "OPENAI_API_KEY")
             if self.image.base_url is None:
-                refuse_unsafe(self.openai.base_url, "OPENAI_BASE_URL", plain_http=allowing)
+                reject_unsafe_url(self.openai.base_url, "OPENAI_BASE_URL", plain_http=allowing)
         return self
 
-    def refuse_precious(self, roots: Iterable[Path], named: str) -> None:
+    def reject_sensitive_roots(self, roots: Iterable[Path], named: str) -> None:
         """An agent must not reach its own audit, policy or definitions, whoever names the roots."""
         precious = {
             "state folder": self.state_dir,
@@ -352,7 +357,7 @@ class Settings(SettingsGroup):
             for what, folder in precious.items():
                 # Also through a link that leads to itself.
                 real = Path(os.path.realpath(folder))
-                within = [one for one in (real, *links_to(folder)) if one.is_relative_to(root)]
+                within = [one for one in (real, *symlinks_on_path(folder)) if one.is_relative_to(root)]
                 if within or root.is_relative_to(real):
                     raise ValueError(
                         f"{named}: {root} and the {what} ({(within or [real])[0]}) overlap; an "

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from interlock.config.addresses import is_loopback, refuse_unsafe, split_address
-from interlock.config.group import SettingsGroup, split_words
+from interlock.config.settings_group import SettingsGroup, split_words
+from interlock.config.url_checks import is_loopback, reject_unsafe_url, split_url
 
 Ids = Annotated[frozenset[int], NoDecode]
 
@@ -69,8 +69,8 @@ class TelegramSettings(SettingsGroup):
     @classmethod
     def _encrypted(cls, value: str) -> str:
         """The token is part of every address that is asked for."""
-        refuse_unsafe(value, "TELEGRAM_BASE_URL", plain_http="")
-        parts = split_address(value)
+        reject_unsafe_url(value, "TELEGRAM_BASE_URL", plain_http="")
+        parts = split_url(value)
         if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             raise ValueError("TELEGRAM_BASE_URL: plain http exposes the token; use https")
         return value.rstrip("/")

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.group import PositiveInt, SettingsGroup
+from interlock.config.settings_group import PositiveInt, SettingsGroup
 
 Grace = Annotated[float, Field(ge=0, le=3600)]
 

@@ -4,13 +4,13 @@ What stands in `__all__` is the public surface, and nothing else is. `examples/e
 needs first; docs/howto/developer.md tells the rest.
 """
 
+from interlock.core.errors import AuditUnavailable, ErrorCode, InterlockError, ModeNotOpen, ToolError
+from interlock.embed.function_tools import tool
 from interlock.embed.gates import GatedSession, Gates, open_gates
-from interlock.embed.own import tool
-from interlock.events.verify import Report
-from interlock.gates.authority import Authority
-from interlock.infra.errors import AuditUnavailable, ErrorCode, InterlockError, ModeNotOpen, ToolError
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolMode
+from interlock.log.verify.event_log import VerificationReport
+from interlock.policy.authority import Authority
 from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolMode
 from interlock.wiring import UndoReport
 
 __all__ = [
@@ -24,13 +24,13 @@ __all__ = [
     "InterlockError",
     "ModeNotOpen",
     "PolicySwitch",
-    "Report",
     "ToolContext",
     "ToolError",
     "ToolFailure",
     "ToolMode",
     "ToolResult",
     "UndoReport",
+    "VerificationReport",
     "open_gates",
     "tool",
 ]

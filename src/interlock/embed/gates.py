@@ -7,28 +7,28 @@ from typing import Any
 
 import orjson
 
-from interlock.config.folders import refuse_steered
+from interlock.config.directories import reject_symlinked_roots
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import load_settings
-from interlock.embed.own import refuse_one_text
-from interlock.events.chain import new_id
-from interlock.events.verify import Report, verify
-from interlock.gates.authority import Authority
+from interlock.core.errors import ConfigurationError
+from interlock.embed.function_tools import reject_single_string
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.gates.situation import Switching
-from interlock.gates.verdict import SwitchWay
-from interlock.infra.errors import ConfigurationError
-from interlock.tools.base import BaseTool
+from interlock.log.hash_chain import new_event_id
+from interlock.log.verify.event_log import VerificationReport, verify
+from interlock.policy.authority import Authority
+from interlock.policy.inputs import ModeSwitching
+from interlock.policy.verdict import ModeSwitchMethod
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool
 from interlock.wiring import (
     NO_SANDBOX,
     Runtime,
     UndoReport,
-    chosen_sandbox,
-    local_person,
+    local_actor,
     open_runtime,
     record_probes,
+    select_sandbox,
 )
 
 OPENED_BY = "embed"
@@ -52,12 +52,12 @@ async def open_gates(
     Every other setting of the environment holds here as it does for `interlock`, as a ceiling.
     """
     for name, given in (("modes", modes), ("roots", roots)):
-        refuse_one_text(name, given)
+        reject_single_string(name, given)
     settings = load_settings(state_dir=None if state_dir is None else Path(state_dir))
     opened = [parse_mode(name) for name in modes]
     folders = _folders([Path(root) for root in roots]) or None
     has_roots = bool(folders or settings.tool.allowed_roots)
-    sandbox = await chosen_sandbox(settings, folders) if has_roots else NO_SANDBOX
+    sandbox = await select_sandbox(settings, folders) if has_roots else NO_SANDBOX
     try:
         runtime = open_runtime(settings, opened=opened, roots=folders, sandbox=sandbox, tools=tools)
     except BaseException:
@@ -76,7 +76,7 @@ def _folders(roots: list[Path]) -> tuple[Path, ...]:
     if missing := [root for root in roots if not root.is_dir()]:
         raise ConfigurationError(f"{missing[0]}: no such folder")
     try:
-        refuse_steered(roots, found)
+        reject_symlinked_roots(roots, found)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     return found
@@ -97,7 +97,7 @@ class Gates:
         """A session of before, of this program or any other on the same store."""
         return GatedSession(self._runtime, (await self._runtime.sessions.get(session_id)).id)
 
-    async def verify(self) -> Report:
+    async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
         return await self._runtime.database.read(verify)
 
@@ -114,7 +114,7 @@ class GatedSession:
 
     async def switch(self, mode: str) -> None:
         """Only your program may do this on a person's word: no tool and no model can."""
-        await self._runtime.mode_switch.switch(self.id, parse_mode(mode), who=local_person())
+        await self._runtime.mode_switch.switch(self.id, parse_mode(mode), who=local_actor())
 
     async def authority(self) -> Authority:
         """What may be done now: the verdict on every tool, frozen, and named by its digest.
@@ -122,7 +122,7 @@ class GatedSession:
         Raises `SessionNotFound` once the session was deleted.
         """
         await self._runtime.sessions.get(self.id)
-        switching = Switching(SwitchWay.program, self._runtime.situation.open_modes)
+        switching = ModeSwitching(ModeSwitchMethod.program, self._runtime.authority_inputs.open_modes)
         return await self._runtime.authority(
             await self.mode(), someone_can_answer=False, switching=switching
         )
@@ -143,9 +143,9 @@ class GatedSession:
 
         Nothing is raised for a refusal or a failure: `result.ok` is false, and `result.failure` says why.
         """
-        call = ToolCall(f"call_{new_id()[-12:]}", name, arguments or {}, timeout_seconds)
+        call = ToolCall(f"call_{new_event_id()[-12:]}", name, arguments or {}, timeout_seconds)
         return await self._runtime.runner.call(call, await self.authority(), CallContext(self.id))
 
     async def undo(self) -> UndoReport:
         """Take back what this session did to files. What was changed since is left, with the reason."""
-        return await self._runtime.undo.take_back(self.id, who=local_person())
+        return await self._runtime.undo.revert(self.id, who=local_actor())

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, replace
 from typing import Any, Final
 
-from interlock.events.ledger import NO_SCOPE, Scope
-from interlock.gates.authority import Authority
-from interlock.gates.verdict import Allowed, Denied, Layer
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.logging import Log
-from interlock.infra.text import storable
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.logging import StructuredLogger
+from interlock.core.text import sanitize_text
+from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.policy.authority import Authority
+from interlock.policy.verdict import AllowedTool, DeniedTool, PolicyLayer
 from interlock.tools.arguments import decode_arguments
-from interlock.tools.base import BaseTool, ToolContext
-from interlock.tools.blocking import CancelSignal
 from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.threads import CancelSignal
+from interlock.tools.tool import BaseTool, ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class ToolCall:
     timeout_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "call_id", storable(self.call_id))
-        object.__setattr__(self, "name", storable(self.name))
+        object.__setattr__(self, "call_id", sanitize_text(self.call_id))
+        object.__setattr__(self, "name", sanitize_text(self.name))
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class GateContext:
     """On whose behalf a call is judged: what the tool may know of it."""
 
     session_id: str
     report_progress: Callable[[str], None] = lambda _text: None
-    scope: Scope = NO_SCOPE
+    scope: EventScope = NO_SCOPE
     lease_token: int | None = None
     is_held: Callable[[], bool] = lambda: True
 
@@ -50,14 +50,14 @@ class Refusal:
 
     failure: ToolFailure
     requested_name: str
-    layer: Layer
+    layer: PolicyLayer
     redacted: bool = False
 
     def result(self) -> ToolResult:
         return ToolResult(exit_code=1, failure=self.failure, redacted=self.redacted)
 
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 _GATE_SEAL: Final = object()
 
@@ -81,19 +81,19 @@ class ClearedCall:
             raise TypeError("only the gate can create a cleared call")
 
 
-def judge_tool(call: ToolCall, authority: Authority) -> Allowed | Refusal:
+def judge_tool(call: ToolCall, authority: Authority) -> AllowedTool | Refusal:
     """Resolve the name and judge the tool, whatever it is to be called with."""
     match authority.verdict(call.name):
         case None:
             return _not_found(call, authority)
-        case Denied(tool_name=tool_name, layer=layer):
+        case DeniedTool(tool_name=tool_name, layer=layer):
             return Refusal(authority.failures[tool_name], call.name, layer)
-        case Allowed() as allowed:
+        case AllowedTool() as allowed:
             return allowed
 
 
 async def judge(
-    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: Caller
+    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: GateContext
 ) -> ClearedCall | Refusal:
     """Judge the tool, validate the arguments, let the tool judge and prepare them: in that order."""
     judged = judge_tool(call, authority)
@@ -101,14 +101,14 @@ async def judge(
         return judged
     entry = authority.entries[judged.tool_name]
     if registry.get(judged.tool_name) is not entry:
-        return changed_meanwhile(call, judged.tool_name, authority)
+        return tool_changed_refusal(call, judged.tool_name, authority)
     if not registry.check_mode(judged.tool_name, authority.mode):
-        return _closed_meanwhile(call, judged.tool_name, authority)
+        return _mode_closed_refusal(call, judged.tool_name, authority)
     return await _judge_arguments(call, authority, entry, caller)
 
 
 async def _judge_arguments(
-    call: ToolCall, authority: Authority, entry: RegisteredTool, caller: Caller
+    call: ToolCall, authority: Authority, entry: RegisteredTool, caller: GateContext
 ) -> ClearedCall | Refusal:
     tool = entry.tool
     context = ToolContext(
@@ -152,7 +152,7 @@ async def _judge_arguments(
         )
     failure = _failure(objection.error_code, tool.name, authority, objection.message, objection.next_action)
     failure = replace(failure, is_an_answer=objection.is_an_answer)
-    return Refusal(failure, call.name, Layer.arguments, redacted=objection.redacted)
+    return Refusal(failure, call.name, PolicyLayer.arguments, redacted=objection.redacted)
 
 
 def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], authority: Authority) -> float:
@@ -175,31 +175,31 @@ def _not_found(call: ToolCall, authority: Authority) -> Refusal:
     step = f"Did you mean {near[0]}?" if near else f"The tools of this conversation are: {offered}."
     message = f"there is no tool named '{call.name[:64]}'"
     failure = _failure(ErrorCode.TOOL_NOT_FOUND, call.name[:64], authority, message, step)
-    return Refusal(failure, call.name, Layer.declaration)
+    return Refusal(failure, call.name, PolicyLayer.declaration)
 
 
-def changed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
+def tool_changed_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
     """Tools of other servers come and go. What this Authority allowed is not what is there now."""
     message = f"{tool_name} is not available: it has changed since this turn started"
     step = "Continue without it; the next turn lists the current tools."
     failure = _failure(ErrorCode.TOOL_NOT_AVAILABLE, tool_name, authority, message, step)
-    return Refusal(failure, call.name, Layer.capability)
+    return Refusal(failure, call.name, PolicyLayer.capability)
 
 
-def cancelled_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
+def task_cancelled_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
     """Its task is to be stopped: nothing more of it is begun."""
     message = f"{tool_name} was not run: the task was cancelled"
     step = "Nothing: the task is being cancelled."
     failure = _failure(ErrorCode.CANCELLED, tool_name, authority, message, step)
-    return Refusal(failure, call.name, Layer.task)
+    return Refusal(failure, call.name, PolicyLayer.task)
 
 
-def _closed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
+def _mode_closed_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
     """The registry does not offer it in this mode any more."""
     message = f"{tool_name} is not allowed in {authority.mode} mode"
     step = "This has changed since the turn started. Continue without it."
     failure = _failure(ErrorCode.MODE_DENIED, tool_name, authority, message, step)
-    return Refusal(failure, call.name, Layer.override)
+    return Refusal(failure, call.name, PolicyLayer.override)
 
 
 def _failure(

@@ -2,17 +2,17 @@
 
 import orjson
 
-from interlock.events.catalog import (
+from interlock.db.driver import DbConnection
+from interlock.log.kinds import (
     ToolCallCompleted,
     ToolCallDenied,
     ToolCallFailed,
     ToolCallInterrupted,
     ToolCallStarted,
 )
-from interlock.events.ledger import Scope
-from interlock.events.log import EventLog, Transaction
+from interlock.log.stream_appender import EventScope
+from interlock.log.writer import EventLog, Transaction
 from interlock.questions.rows import waiting_intents
-from interlock.store.driver import Connection
 
 READ_CALLS = """
 SELECT id, kind, task, parent, facts FROM events
@@ -24,7 +24,7 @@ _OUTCOMES = frozenset(
 )
 
 
-async def settle_interrupted_calls(
+async def record_interrupted_calls(
     log: EventLog, session_id: str, *, token: int | None, on_full_disk: bool = False
 ) -> list[ToolCallInterrupted]:
     """Record `tool_call.interrupted` for every open intent of the session. Twice is harmless.
@@ -47,14 +47,14 @@ async def settle_interrupted_calls(
                 authority_digest=fields["authority_digest"],
                 effect=fields["effect"],
             )
-            transaction.record(interrupted, Scope(task, intent_id))
+            transaction.record(interrupted, EventScope(task, intent_id))
             settled.append(interrupted)
         return settled
 
     return await log.transact(session_id, work, token=token, on_full_disk=on_full_disk)
 
 
-def _open_intents(connection: Connection, session_id: str) -> list[tuple[str, str | None, str]]:
+def _open_intents(connection: DbConnection, session_id: str) -> list[tuple[str, str | None, str]]:
     open_intents: dict[str, tuple[str, str | None, str]] = {}
     for event_id, kind, task, parent, facts in connection.query(READ_CALLS, (session_id,)):
         if kind == ToolCallStarted.kind:

@@ -13,53 +13,52 @@ call's Authority was compiled; else the call is judged again, by the stricter of
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from interlock.events.base import Event
-from interlock.events.ledger import NO_SCOPE, Condition, Draft, Scope
-from interlock.events.log import EventLog
-from interlock.gates.authority import Authority
-from interlock.gates.book import AuthorityBook
-from interlock.gates.gate import (
-    Caller,
-    ClearedCall,
-    Refusal,
-    ToolCall,
-    cancelled_meanwhile,
-    changed_meanwhile,
-    judge,
-)
-from interlock.gates.presentation import presentable, redacted_failure
-from interlock.gates.records import (
-    Outcome,
-    given_arguments,
-    intent_event,
-    outcome_event,
-    refusal_event,
-)
-from interlock.gates.verdict import Layer
-from interlock.infra.errors import (
+from interlock.core.errors import (
     AuditUnavailable,
-    ConditionChanged,
     ErrorClass,
     ErrorCode,
+    PreconditionFailed,
     StoreError,
     ToolError,
-    may_pass,
+    is_transient,
 )
-from interlock.infra.logging import Log
-from interlock.infra.records import dataclass
-from interlock.infra.text import storable
-from interlock.infra.threads import WorkThreads
+from interlock.core.logging import StructuredLogger
+from interlock.core.text import sanitize_text
+from interlock.core.threads import DaemonThreadPool
+from interlock.gates.audit import (
+    CallOutcome,
+    intent_event,
+    outcome_event,
+    recorded_arguments,
+    refusal_event,
+)
+from interlock.gates.authority_ledger import AuthorityLedger
+from interlock.gates.gate import (
+    ClearedCall,
+    GateContext,
+    Refusal,
+    ToolCall,
+    judge,
+    task_cancelled_refusal,
+    tool_changed_refusal,
+)
+from interlock.gates.sanitize import redact_failure, sanitize_result
+from interlock.log.event import Event
+from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope, WritePrecondition
+from interlock.log.writer import EventLog
+from interlock.policy.authority import Authority
+from interlock.policy.verdict import PolicyLayer
 from interlock.redaction.redactor import Redactor
-from interlock.tools.base import Effect, ToolContext
-from interlock.tools.blocking import Stopped
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
-from interlock.tools.sealed import SealedArguments
+from interlock.tools.threads import CallCancelled
+from interlock.tools.tool import Effect, ToolContext
+from interlock.tools.unredacted_arguments import UnredactedArgumentStore
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 # How long a tool that was told to stop may take to do so before it is left behind.
 GRACE_SECONDS = 1.0
@@ -74,7 +73,7 @@ class CallContext:
     """On whose behalf a call is made, and where in the log it belongs."""
 
     session_id: str
-    scope: Scope = NO_SCOPE
+    scope: EventScope = NO_SCOPE
     lease_token: int | None = None
     report_progress: Callable[[str], None] = lambda _text: None
     # Asked right before a tool does what cannot be taken back: whether the session is still ours.
@@ -83,11 +82,11 @@ class CallContext:
     follows_session: bool = True
 
 
-class Present(Protocol):
+class CurrentPolicy(Protocol):
     """What holds now, beside what held when an Authority was compiled."""
 
-    def condition(self, authority: Authority, context: CallContext) -> Condition:
-        """True as long as nothing was tightened; `ConditionChanged` where something is known to be."""
+    def condition(self, authority: Authority, context: CallContext) -> WritePrecondition:
+        """True as long as nothing was tightened; `PreconditionFailed` where something is known to be."""
         ...
 
     async def narrowed(self, authority: Authority, context: CallContext) -> Authority | None:
@@ -96,18 +95,18 @@ class Present(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _StartedCall:
     """A call whose intent is durable: it is executed, unless its whole outcome is durable with it."""
 
     inside: CallContext
-    answer: Outcome | None = None
+    answer: CallOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _Execution:
     """How an execution ended, and the cancellation that must still be passed on, if there was one."""
 
-    outcome: Outcome
+    outcome: CallOutcome
     cancelled: _Cancelled
 
 
@@ -122,15 +121,15 @@ class ToolRunner:
         registry: ToolRegistry,
         log: EventLog,
         redactor: Redactor,
-        sealed: SealedArguments | None = None,
-        present: Present | None = None,
+        sealed: UnredactedArgumentStore | None = None,
+        present: CurrentPolicy | None = None,
     ) -> None:
         self._present = present
         self._sealed = sealed
-        self._threads = WorkThreads("interlock-sealing")
+        self._threads = DaemonThreadPool("interlock-sealing")
         self._registry = registry
         self._log = log
-        self._book = AuthorityBook(log)
+        self._book = AuthorityLedger(log)
         self._redactor = redactor
 
     async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
@@ -140,7 +139,7 @@ class ToolRunner:
                 return await self._refuse(call, judged, authority, context)
             try:
                 begun = await self._begin(judged, context)
-            except ConditionChanged:
+            except PreconditionFailed:
                 authority, judged = await self._judge_again(call, judged, context)
             else:
                 return await self._carry_out(judged, begun)
@@ -160,20 +159,20 @@ class ToolRunner:
         name = cleared.tool.name
         authority = await self._present.narrowed(cleared.authority, context) if self._present else None
         if authority is None:
-            return cleared.authority, cancelled_meanwhile(call, name, cleared.authority)
+            return cleared.authority, task_cancelled_refusal(call, name, cleared.authority)
         judged = await self._judge(call, authority, context)
         if isinstance(judged, ClearedCall) and judged.tool is not cleared.tool:
-            judged = changed_meanwhile(call, name, authority)
+            judged = tool_changed_refusal(call, name, authority)
         return authority, judged
 
-    async def _begin(self, cleared: ClearedCall, context: CallContext) -> _Begun:
+    async def _begin(self, cleared: ClearedCall, context: CallContext) -> _StartedCall:
         answer = self._answer_at_once(cleared)
         if answer is None:
-            return _Begun(await self._record_intent(cleared, context))
+            return _StartedCall(await self._record_intent(cleared, context))
         await self._record_whole(cleared, answer, context)
-        return _Begun(context, answer)
+        return _StartedCall(context, answer)
 
-    async def _carry_out(self, cleared: ClearedCall, begun: _Begun) -> ToolResult:
+    async def _carry_out(self, cleared: ClearedCall, begun: _StartedCall) -> ToolResult:
         if begun.answer is not None:
             return begun.answer.result
         ended = await self._execute(cleared, begun.inside)
@@ -183,11 +182,11 @@ class ToolRunner:
             raise ended.cancelled
         return ended.outcome.result
 
-    async def leave_alone(
+    async def refuse_call(
         self, call: ToolCall, failure: ToolFailure, authority: Authority, context: CallContext
     ) -> ToolResult:
         """A call that whoever asks for it does not want run: that is told like any other outcome."""
-        refusal = Refusal(failure, self._safe_name(call), Layer.arguments)
+        refusal = Refusal(failure, self._safe_name(call), PolicyLayer.arguments)
         return await self._refuse(call, refusal, authority, context)
 
     def only_reads(self, tool_name: str) -> bool:
@@ -210,17 +209,17 @@ class ToolRunner:
         except StoreError as error:
             raise AuditUnavailable(f"the authority could not be recorded: {error}") from error
 
-    def _caller(self, context: CallContext) -> Caller:
+    def _caller(self, context: CallContext) -> GateContext:
         def report(text: str) -> None:
-            context.report_progress(self._redactor.text(storable(str(text))))
+            context.report_progress(self._redactor.text(sanitize_text(str(text))))
 
-        return Caller(context.session_id, report, context.scope, context.lease_token, context.is_held)
+        return GateContext(context.session_id, report, context.scope, context.lease_token, context.is_held)
 
     async def _refuse(
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
     ) -> ToolResult:
-        failure, has_masks = redacted_failure(refusal.failure, self._redactor)
-        arguments = self._redactor.checked(given_arguments(call.arguments))
+        failure, has_masks = redact_failure(refusal.failure, self._redactor)
+        arguments = self._redactor.checked(recorded_arguments(call.arguments))
         has_masks = has_masks or refusal.redacted or refusal.requested_name != call.name
         told = replace(refusal, failure=failure, redacted=has_masks)
         entry = self._registry.get(call.name)
@@ -233,7 +232,7 @@ class ToolRunner:
     async def _intent(self, cleared: ClearedCall, context: CallContext) -> Event:
         """What the log says of it. What is masked there is kept before anything is done with it."""
         arguments, sealed, seal = self._redactor.checked(cleared.arguments), self._sealed, ""
-        if arguments.changed and sealed is not None and cleared.tool.is_carried_out_elsewhere:
+        if arguments.changed and sealed is not None and cleared.tool.runs_external_code:
             try:
                 seal = await self._threads.start(lambda: sealed.seal(context.session_id, cleared.arguments))
             except OSError as error:
@@ -244,14 +243,14 @@ class ToolRunner:
         """The context whose scope is the call itself, once the intent is durable."""
         intent = self._log.draft(await self._intent(cleared, context), context.scope)
         cancelled = await self._write_intent(cleared, context, intent)
-        inside = replace(context, scope=Scope(context.scope.task, intent.id))
+        inside = replace(context, scope=EventScope(context.scope.task, intent.id))
         if cancelled is not None:
             # It is on disk: end it, so that nobody has to wonder about it.
             await self._record_outcome(cleared, _cancelled(cleared), inside)
             raise cancelled
         return inside
 
-    def _answer_at_once(self, cleared: ClearedCall) -> Outcome | None:
+    def _answer_at_once(self, cleared: ClearedCall) -> CallOutcome | None:
         """What a call that only reads came to, where nothing had to be waited for."""
         if cleared.tool.effect is not Effect.read:
             return None
@@ -262,44 +261,46 @@ class ToolRunner:
             return None
         return None if result is None else self._outcome(cleared, result, began)
 
-    async def _record_whole(self, cleared: ClearedCall, outcome: Outcome, context: CallContext) -> None:
+    async def _record_whole(self, cleared: ClearedCall, outcome: CallOutcome, context: CallContext) -> None:
         """The intent and the outcome, both or neither."""
         intent = self._log.draft(await self._intent(cleared, context), context.scope)
-        inside = Scope(context.scope.task, intent.id)
+        inside = EventScope(context.scope.task, intent.id)
         outcome_draft = self._log.draft(outcome_event(cleared, outcome), inside)
         cancelled = await self._write_intent(cleared, context, intent, outcome_draft)
         if cancelled is not None:
             raise cancelled
 
-    async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Ended:
+    async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Execution:
         """Run it to its end, its time-out or its cancellation. What took effect is told as it went."""
         began = time.perf_counter()
         context = replace(cleared.context, scope=inside.scope, timeout_seconds=cleared.timeout_seconds)
         running = asyncio.ensure_future(_contained(cleared, context))
-        patience = cleared.timeout_seconds + (GRACE_SECONDS * 2 if cleared.tool.ends_in_time else 0)
+        patience = cleared.timeout_seconds + (GRACE_SECONDS * 2 if cleared.tool.enforces_timeout else 0)
         cancelled: _Cancelled = None
         try:
             await asyncio.wait({running}, timeout=patience)
         except asyncio.CancelledError as error:
             cancelled = error
         if not running.done():
-            cancelled = await _ended(asyncio.ensure_future(_stop(running, cleared))) or cancelled
+            cancelled = await _wait_uncancelled(asyncio.ensure_future(_stop(running, cleared))) or cancelled
             if _was_stopped(running):
-                result = _stopped(cleared) if cancelled else _timed_out(cleared, running)
-                return _Ended(self._outcome(cleared, result, began), cancelled)
-        return _Ended(self._outcome(cleared, _result_of(running, cleared), began), cancelled)
+                result = _cancelled_result(cleared) if cancelled else _timed_out(cleared, running)
+                return _Execution(self._outcome(cleared, result, began), cancelled)
+        return _Execution(self._outcome(cleared, _result_of(running, cleared), began), cancelled)
 
-    def _outcome(self, cleared: ClearedCall, result: ToolResult, began: float) -> Outcome:
+    def _outcome(self, cleared: ClearedCall, result: ToolResult, began: float) -> CallOutcome:
         """Free of secrets and bounded: from here on it may be stored, shown and sent."""
         latency_ms = (time.perf_counter() - began) * 1000
         try:
-            shown = presentable(result, cleared.authority.limits, self._redactor)
+            shown = sanitize_result(result, cleared.authority.limits, self._redactor)
         except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
             _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
-            shown = _faulty(cleared, "its result cannot be shown")
-        return Outcome(shown, round(latency_ms, 3))
+            shown = _internal_error(cleared, "its result cannot be shown")
+        return CallOutcome(shown, round(latency_ms, 3))
 
-    async def _record_outcome(self, cleared: ClearedCall, outcome: Outcome, context: CallContext) -> None:
+    async def _record_outcome(
+        self, cleared: ClearedCall, outcome: CallOutcome, context: CallContext
+    ) -> None:
         cancelled = await self._append(outcome_event(cleared, outcome), context)
         if cancelled is not None:
             raise cancelled
@@ -308,13 +309,15 @@ class ToolRunner:
         """Wait until the event is durable; the cancellation that came meanwhile."""
         return await self._write(context, self._log.draft(event, context.scope))
 
-    async def _write_intent(self, cleared: ClearedCall, context: CallContext, *drafts: Draft) -> _Cancelled:
-        """The same; `ConditionChanged` where what holds now is no longer what the call was judged by."""
+    async def _write_intent(
+        self, cleared: ClearedCall, context: CallContext, *drafts: EventDraft
+    ) -> _Cancelled:
+        """The same; `PreconditionFailed` where what holds now is no longer what the call was judged by."""
         condition = self._present.condition(cleared.authority, context) if self._present else None
         return await self._write(context, *drafts, condition=condition)
 
     async def _write(
-        self, context: CallContext, *drafts: Draft, condition: Condition | None = None
+        self, context: CallContext, *drafts: EventDraft, condition: WritePrecondition | None = None
     ) -> _Cancelled:
         cancelled: _Cancelled = None
         try:
@@ -324,7 +327,7 @@ class ToolRunner:
             try:
                 await writing
             except asyncio.CancelledError as error:
-                if isinstance(writing.exception(), ConditionChanged):
+                if isinstance(writing.exception(), PreconditionFailed):
                     # Nothing was begun.
                     raise
                 cancelled = error
@@ -342,7 +345,7 @@ async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
-async def _ended(work: "asyncio.Future[Any]") -> _Cancelled:
+async def _wait_uncancelled(work: "asyncio.Future[Any]") -> _Cancelled:
     """Wait for something that must not be left half done; a cancellation counts once it has ended."""
     cancelled: _Cancelled = None
     while not work.done():
@@ -362,26 +365,26 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
             cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if you still need it."
         )
     error = running.exception()
-    if error is not None and may_pass(error):
+    if error is not None and is_transient(error):
         # The store was away, and the tool has no fault. A question may be asked: an outcome now would close
         # it to the person who is shown it. And what was handed over left off as its task does.
         cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
         raise AuditUnavailable(f"the outcome of {cleared.tool.name} is unknown: {cause}") from cause
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
         said = (error.error_code, str(error.message), str(error.next_action))
-        told = _told(cleared, *said, is_an_answer=error.is_an_answer)
+        told = _failure_result(cleared, *said, is_an_answer=error.is_an_answer)
         return replace(told, redacted=error.redacted)
     if error is not None:
         _log.error("tool_raised", tool_name=cleared.tool.name, call_id=cleared.call_id, exc_info=error)
-        return _faulty(cleared, f"it failed unexpectedly ({type(error).__name__})")
+        return _internal_error(cleared, f"it failed unexpectedly ({type(error).__name__})")
     result: object = running.result()
     if isinstance(result, ToolResult):
         return result
     _log.error("tool_returned_no_result", tool_name=cleared.tool.name, returned=type(result).__name__)
-    return _faulty(cleared, "its return value is not a tool result")
+    return _internal_error(cleared, "its return value is not a tool result")
 
 
-def _faulty(cleared: ClearedCall, reason: str) -> ToolResult:
+def _internal_error(cleared: ClearedCall, reason: str) -> ToolResult:
     return _failed(
         cleared,
         ErrorCode.EXECUTION_ERROR,
@@ -393,7 +396,7 @@ def _faulty(cleared: ClearedCall, reason: str) -> ToolResult:
 
 def _was_stopped(running: "asyncio.Future[ToolResult]") -> bool:
     """It never ended by itself: whatever it did has no result."""
-    return not running.done() or running.cancelled() or isinstance(running.exception(), Stopped)
+    return not running.done() or running.cancelled() or isinstance(running.exception(), CallCancelled)
 
 
 async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:
@@ -419,7 +422,7 @@ def _timed_out(cleared: ClearedCall, running: "asyncio.Future[ToolResult]") -> T
     )
 
 
-def _stopped(cleared: ClearedCall) -> ToolResult:
+def _cancelled_result(cleared: ClearedCall) -> ToolResult:
     if cleared.context.cancel.took_effect:
         reason, step = "it was cancelled; its earlier effects remain", "Check what it changed first."
     else:
@@ -427,8 +430,8 @@ def _stopped(cleared: ClearedCall) -> ToolResult:
     return _failed(cleared, ErrorCode.CANCELLED, reason, step)
 
 
-def _cancelled(cleared: ClearedCall) -> Outcome:
-    return Outcome(_stopped(cleared), 0.0)
+def _cancelled(cleared: ClearedCall) -> CallOutcome:
+    return CallOutcome(_cancelled_result(cleared), 0.0)
 
 
 def _failed(
@@ -439,10 +442,10 @@ def _failed(
     *,
     error_class: ErrorClass | None = None,
 ) -> ToolResult:
-    return _told(cleared, code, f"{cleared.tool.name}: {reason}", next_action, error_class)
+    return _failure_result(cleared, code, f"{cleared.tool.name}: {reason}", next_action, error_class)
 
 
-def _told(
+def _failure_result(
     cleared: ClearedCall,
     code: ErrorCode,
     message: str,

@@ -16,23 +16,23 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from interlock.events.export import export_events
-from interlock.gateway.auth import Credentials, LoginRefused, Who
-from interlock.gateway.connection import Connection, SocketLimits
+from interlock.core.errors import InterlockError, SessionNotFound, StoreFull, UserError
+from interlock.core.logging import StructuredLogger
+from interlock.core.text import sanitize_text
+from interlock.db.driver import DbConnection as StoreConnection
+from interlock.gateway.auth import ClientIdentity, CredentialService, LoginRefused
+from interlock.gateway.connection import SocketLimits, WebSocketConnection
+from interlock.gateway.connection_registry import ConnectionRegistry
 from interlock.gateway.methods import Dispatcher
-from interlock.gateway.metrics import Metrics
+from interlock.gateway.metrics import GatewayMetrics
 from interlock.gateway.protocol import STORE_IS_FULL
-from interlock.gateway.services import Services
-from interlock.gateway.sockets import Sockets
-from interlock.gateway.tries import LoginTries
-from interlock.gateway.uvicorn_protocols import LET_IN
-from interlock.infra.errors import InterlockError, PersonError, SessionNotFound, StoreFull
-from interlock.infra.logging import Log
-from interlock.infra.text import storable
-from interlock.session.export import export_lines
-from interlock.store.driver import Connection as StoreConnection
+from interlock.gateway.rate_limit import LoginRateLimiter
+from interlock.gateway.services import GatewayServices
+from interlock.gateway.uvicorn_protocols import SCOPE_AUTHENTICATED
+from interlock.log.export import export_events
+from interlock.sessions.export import export_session
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
 # A client that has not sent its few bytes by then does not mean to.
@@ -51,8 +51,8 @@ class Gateway:
 
     def __init__(
         self,
-        services: Services,
-        credentials: Credentials,
+        services: GatewayServices,
+        credentials: CredentialService,
         *,
         cookie: str,
         secure_cookie: bool,
@@ -62,14 +62,14 @@ class Gateway:
     ) -> None:
         self.services = services
         self.credentials = credentials
-        self.sockets = Sockets(credentials.still_valid, most=max_sockets)
+        self.sockets = ConnectionRegistry(credentials.still_valid, most=max_sockets)
         self.dispatcher = Dispatcher(services, credentials.is_live)
-        self.metrics = Metrics(frozenset(self.dispatcher.methods))
+        self.metrics = GatewayMetrics(frozenset(self.dispatcher.methods))
         self._cookie = cookie
         self._secure_cookie = secure_cookie
         self._browser_days = browser_days
         self._limits = limits
-        self._logins = LoginTries()
+        self._logins = LoginRateLimiter()
         # One at a time: each reads much of the store.
         self._exporting = asyncio.Lock()
 
@@ -126,7 +126,7 @@ class Gateway:
         who = await self.credentials.check_cookie(secret)
         if who is not None:
             await self.credentials.end_browser(secret, who=who.name)
-            self.sockets.send_away(who.credential_id)
+            self.sockets.close_by_credential(who.credential_id)
         response = Response(status_code=204)
         response.delete_cookie(self._cookie, path="/", httponly=True, samesite="strict")
         return response
@@ -138,13 +138,13 @@ class Gateway:
             return _unknown()
         return Response(orjson.dumps({"who": who.name if who else None}), media_type=JSON)
 
-    async def _who(self, connection: HTTPConnection) -> Who | None:
+    async def _who(self, connection: HTTPConnection) -> ClientIdentity | None:
         who = await self._bearer_of(connection)
         # The server below keeps their connections before those of strangers.
-        connection.scope[LET_IN] = who is not None
+        connection.scope[SCOPE_AUTHENTICATED] = who is not None
         return who
 
-    async def _bearer_of(self, connection: HTTPConnection) -> Who | None:
+    async def _bearer_of(self, connection: HTTPConnection) -> ClientIdentity | None:
         """By the token where one is given, else by the cookie."""
         given = connection.headers.get("authorization")
         if given is not None:
@@ -165,7 +165,7 @@ class Gateway:
             await socket.send_denial_response(PlainTextResponse("too many sockets are open", 503))
             return
         await socket.accept()
-        connection = Connection(
+        connection = WebSocketConnection(
             socket, who, limits=self._limits, metrics=self.metrics, handle=self.dispatcher
         )
         try:
@@ -209,16 +209,16 @@ class Gateway:
     async def export_session(self, request: Request) -> Response:
         if await self._who(request) is None:
             return _unknown()
-        session_id = storable(request.path_params["name"].removesuffix(".jsonl"))
+        session_id = sanitize_text(request.path_params["name"].removesuffix(".jsonl"))
         await self.services.sessions.get(session_id)
-        return await self._download(lambda db: export_lines(db, session_id), f"{session_id}.jsonl")
+        return await self._download(lambda db: export_session(db, session_id), f"{session_id}.jsonl")
 
     async def export_events(self, request: Request) -> Response:
         if await self._who(request) is None:
             return _unknown()
         session_id = request.query_params.get("session_id")
         if session_id is not None:
-            session_id = storable(session_id)
+            session_id = sanitize_text(session_id)
             await self.services.sessions.get(session_id)
         return await self._download(
             lambda db: export_events(db, session_id), f"{session_id or 'interlock'}-events.jsonl"
@@ -250,7 +250,7 @@ class Gateway:
 
     async def _told(self, _request: Request, error: Exception) -> Response:
         """It may quote what was asked for, and so a secret that should not have been."""
-        if isinstance(error, PersonError):
+        if isinstance(error, UserError):
             status = 404 if isinstance(error, SessionNotFound) else 400
             return PlainTextResponse(self.services.redactor.text(str(error)), status)
         if isinstance(error, StoreFull):

@@ -10,18 +10,11 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
-from interlock.events.access import (
-    AuthCodeIssued,
-    AuthLogin,
-    AuthLoginRefused,
-    AuthLogout,
-    AuthTokenAdded,
-    AuthTokenRevoked,
-)
-from interlock.events.catalog import SYSTEM_STREAM
-from interlock.events.chain import now_us
-from interlock.events.log import EventLog, Transaction
+from interlock.core.errors import StoreError, UserError
+from interlock.core.text import sanitize_text
+from interlock.db.database import Database
 from interlock.gateway.credentials import (
     BY_HASH,
     END,
@@ -34,28 +27,35 @@ from interlock.gateway.credentials import (
     REDEEM,
     SWEEP,
     Credential,
-    Kind,
-    credential_of,
-    has_form,
-    hash_of,
-    new_id,
+    CredentialKind,
+    credential_from_row,
+    has_secret_format,
+    hash_secret,
+    new_credential_id,
     new_secret,
 )
-from interlock.gateway.tries import FewAMinute
-from interlock.infra.errors import PersonError, StoreError
-from interlock.infra.records import dataclass
-from interlock.infra.text import storable
+from interlock.gateway.rate_limit import LogThrottle
+from interlock.log.auth_events import (
+    AuthCodeIssued,
+    AuthLogin,
+    AuthLoginRefused,
+    AuthLogout,
+    AuthTokenAdded,
+    AuthTokenRevoked,
+)
+from interlock.log.hash_chain import now_us
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.log.writer import EventLog, Transaction
 from interlock.redaction.redactor import Redactor
-from interlock.store.database import Database
-from interlock.worker.runs import EndedWork, RunDesk
+from interlock.runtime.workflow_runs import RevokedWork, WorkflowRunService
 
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # Such a name could be taken for an id or a secret.
-ODD_NAME = re.compile(r"c_[0-9a-f]{16}|il[kcb]_.*")
+RESERVED_TOKEN_NAME = re.compile(r"c_[0-9a-f]{16}|il[kcb]_.*")
 
 UNKNOWN = "there is no token or browser with that id or name; to list them: interlock token list"
 CODE_SECONDS = 600
-MAX_WHO = 200
+MAX_ACTOR_CHARS = 200
 # A socket that asks at least once a second is closed within two seconds of the revocation.
 CHECKED_SECONDS = 0.5
 MAX_CHECKED = 4096
@@ -69,25 +69,25 @@ _KEPT_US = 30 * _DAY_US
 _SWEPT_AT_ONCE = 200
 # Why a task ended, as its transcript shows it. A code starts none.
 REASONS = {
-    Kind.token: "the token that started it was revoked",
-    Kind.browser: "the browser that started it was logged out by the operator",
-    Kind.code: "",
+    CredentialKind.token: "the token that started it was revoked",
+    CredentialKind.browser: "the browser that started it was logged out by the operator",
+    CredentialKind.code: "",
 }
 
 
-class LoginRefused(PersonError):
+class LoginRefused(UserError):
     """The code is wrong, was used, or is too old; whoever sent it is not told which."""
 
     code = "LOGIN_REFUSED"
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class ClientIdentity:
     """Somebody who was let in; `name` is what events show."""
 
     name: str
     credential_id: str
-    kind: Kind
+    kind: CredentialKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +103,16 @@ class BrowserSession:
 
     secret: str
     id: str
-    who: Who
+    who: ClientIdentity
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class RevocationResult:
     credential: Credential
-    ended: EndedWork
+    ended: RevokedWork
 
 
-class Credentials:
+class CredentialService:
     """All of them are facts of the `system` stream, so that two changes never cross."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Credentials:
         self._events = log
         self._redactor = redactor
         self._clock = clock
-        self._recordable = FewAMinute(clock=clock)
+        self._recordable = LogThrottle(clock=clock)
         self._unrecorded = 0
         self._checked: dict[str, tuple[float, bool]] = {}
         self._checking = asyncio.Lock()
@@ -137,17 +137,23 @@ class Credentials:
     async def add_token(self, name: str, *, who: str) -> NewToken:
         """A token for a script; its name is what events show."""
         self._refuse_name(name)
-        made = NewToken(new_id(), name, new_secret(Kind.token))
+        made = NewToken(new_credential_id(), name, new_secret(CredentialKind.token))
         author = self._line(who)
 
         def work(transaction: Transaction) -> NewToken:
             transaction.next_seq()
             created_us = now_us()
             if transaction.connection.query(LIVE_TOKEN, (name, created_us)):
-                raise PersonError(
-                    f"the token {name} already exists; revoke it first, or choose another name"
-                )
-            row = (made.id, Kind.token.value, name, hash_of(made.secret), created_us, author, None)
+                raise UserError(f"the token {name} already exists; revoke it first, or choose another name")
+            row = (
+                made.id,
+                CredentialKind.token.value,
+                name,
+                hash_secret(made.secret),
+                created_us,
+                author,
+                None,
+            )
             transaction.connection.change(INSERT, row)
             transaction.record(AuthTokenAdded(credential_id=made.id, name=name, who=author))
             return made
@@ -156,7 +162,7 @@ class Credentials:
 
     async def issue_code(self, *, who: str, ttl_seconds: float = CODE_SECONDS) -> str:
         """A code that lets one browser in as `who`, once and soon."""
-        identity, secret, author = new_id(), new_secret(Kind.code), self._line(who)
+        identity, secret, author = new_credential_id(), new_secret(CredentialKind.code), self._line(who)
 
         def work(transaction: Transaction) -> str:
             transaction.next_seq()
@@ -164,7 +170,15 @@ class Credentials:
             expires_us = created_us + int(ttl_seconds * _SECOND_US)
             long_ago = created_us - _KEPT_US
             transaction.connection.change(SWEEP, (long_ago, long_ago, _SWEPT_AT_ONCE))
-            row = (identity, Kind.code.value, author, hash_of(secret), created_us, author, expires_us)
+            row = (
+                identity,
+                CredentialKind.code.value,
+                author,
+                hash_secret(secret),
+                created_us,
+                author,
+                expires_us,
+            )
             transaction.connection.change(INSERT, row)
             transaction.record(
                 AuthCodeIssued(credential_id=identity, name=author, who=author, expires_us=expires_us)
@@ -175,16 +189,28 @@ class Credentials:
 
     async def redeem_code(self, code: str, *, browser_days: float) -> BrowserSession:
         """A cookie for the code. Of two who bring the same code at once, one gets it."""
-        digest, identity, secret = hash_of(code), new_id(), new_secret(Kind.browser)
+        digest, identity, secret = (
+            hash_secret(code),
+            new_credential_id(),
+            new_secret(CredentialKind.browser),
+        )
 
         def work(transaction: Transaction) -> BrowserSession | None:
             transaction.next_seq()
             now = now_us()
             if transaction.connection.change(REDEEM, (now, now, digest, now)) != 1:
                 return None
-            used = credential_of(transaction.connection.query(BY_HASH, (digest,))[0])
+            used = credential_from_row(transaction.connection.query(BY_HASH, (digest,))[0])
             expires_us = now + int(browser_days * _DAY_US)
-            row = (identity, Kind.browser.value, used.name, hash_of(secret), now, used.name, expires_us)
+            row = (
+                identity,
+                CredentialKind.browser.value,
+                used.name,
+                hash_secret(secret),
+                now,
+                used.name,
+                expires_us,
+            )
             transaction.connection.change(INSERT, row)
             transaction.record(
                 AuthLogin(
@@ -195,7 +221,9 @@ class Credentials:
                     expires_us=expires_us,
                 )
             )
-            return BrowserSession(secret, identity, Who(used.name, identity, Kind.browser))
+            return BrowserSession(
+                secret, identity, ClientIdentity(used.name, identity, CredentialKind.browser)
+            )
 
         # A wrong one is found out by reading: guesses must not keep the writer busy.
         if await self.is_live_code(code):
@@ -208,19 +236,19 @@ class Credentials:
     # -- asking --
 
     async def is_live_code(self, code: str) -> bool:
-        if not has_form(code, Kind.code):
+        if not has_secret_format(code, CredentialKind.code):
             return False
-        rows = await self._database.glance(BY_HASH, (hash_of(code),))
-        found = credential_of(rows[0]) if rows else None
-        return found is not None and found.kind is Kind.code and found.is_live(now_us())
+        rows = await self._database.fetch(BY_HASH, (hash_secret(code),))
+        found = credential_from_row(rows[0]) if rows else None
+        return found is not None and found.kind is CredentialKind.code and found.is_live(now_us())
 
-    async def check_bearer(self, secret: str) -> Who | None:
-        return await self._check(secret, Kind.token)
+    async def check_bearer(self, secret: str) -> ClientIdentity | None:
+        return await self._check(secret, CredentialKind.token)
 
-    async def check_cookie(self, secret: str) -> Who | None:
-        return await self._check(secret, Kind.browser)
+    async def check_cookie(self, secret: str) -> ClientIdentity | None:
+        return await self._check(secret, CredentialKind.browser)
 
-    async def still_valid(self, who: Who) -> bool:
+    async def still_valid(self, who: ClientIdentity) -> bool:
         """For sockets that stay open: asked often by many, it reads the store at most twice a second."""
         known = self._known(who.credential_id)
         if known is not None:
@@ -229,9 +257,9 @@ class Credentials:
             known = self._known(who.credential_id)
             return await self.is_live(who) if known is None else known
 
-    async def is_live(self, who: Who) -> bool:
+    async def is_live(self, who: ClientIdentity) -> bool:
         """As the store says now: what any process has revoked before is not."""
-        known = bool(await self._database.glance(LIVE_BY_ID, (who.credential_id, now_us())))
+        known = bool(await self._database.fetch(LIVE_BY_ID, (who.credential_id, now_us())))
         if len(self._checked) >= MAX_CHECKED:
             self._checked.clear()
         self._checked[who.credential_id] = (self._clock(), known)
@@ -240,29 +268,29 @@ class Credentials:
     async def list(self) -> tuple[Credential, ...]:
         """Those that are worth something, the oldest first."""
         rows = await self._database.read(lambda db: db.query(LIVE, (now_us(),)))
-        return tuple(credential_of(row) for row in rows)
+        return tuple(credential_from_row(row) for row in rows)
 
     # -- ending --
 
-    async def revoke(self, id_or_name: str, runs: RunDesk, *, who: str) -> Revoked:
+    async def revoke(self, id_or_name: str, runs: WorkflowRunService, *, who: str) -> RevocationResult:
         """End a token, a browser's cookie or a code for good, with every task and run that it started.
 
         It is named by its id, a token by its name too. One that ended by logging out or by its age can be
         named as long as something that it started goes on.
         """
-        named, author = storable(id_or_name), self._line(who)
+        named, author = sanitize_text(id_or_name), self._line(who)
 
-        def work(transaction: Transaction) -> Revoked:
+        def work(transaction: Transaction) -> RevocationResult:
             transaction.next_seq()
             now = now_us()
             rows = transaction.connection.query(NAMED, (named, named, now))
             if not rows:
-                raise PersonError(UNKNOWN)
-            found = credential_of(rows[0])
+                raise UserError(UNKNOWN)
+            found = credential_from_row(rows[0])
             was_live = transaction.connection.change(END, (now, author, found.id, now)) == 1
-            ended = runs.cancel_started_with(transaction, found.id, author, REASONS[found.kind])
+            ended = runs.cancel_by_credential(transaction, found.id, author, REASONS[found.kind])
             if not was_live and not ended.sessions:
-                raise PersonError(UNKNOWN)
+                raise UserError(UNKNOWN)
             transaction.record(
                 AuthTokenRevoked(
                     credential_id=found.id,
@@ -273,7 +301,7 @@ class Credentials:
                     stopped_runs=ended.runs,
                 )
             )
-            return Revoked(found, ended)
+            return RevocationResult(found, ended)
 
         revoked = await self._events.transact(SYSTEM_STREAM, work, on_full_disk=True)
         runs.notify(revoked.ended.sessions)
@@ -282,7 +310,7 @@ class Credentials:
 
     async def end_browser(self, secret: str, *, who: str) -> None:
         """Log out: the cookie is worth nothing afterwards."""
-        present = await self._check(secret, Kind.browser)
+        present = await self._check(secret, CredentialKind.browser)
         if present is None:
             return
         author, identity = self._line(who), present.credential_id
@@ -296,19 +324,19 @@ class Credentials:
         await self._events.transact(SYSTEM_STREAM, work, on_full_disk=True)
         self._checked.pop(identity, None)
 
-    async def _check(self, secret: str, kind: Kind) -> Who | None:
-        if not has_form(secret, kind):
+    async def _check(self, secret: str, kind: CredentialKind) -> ClientIdentity | None:
+        if not has_secret_format(secret, kind):
             return None
-        digest = hash_of(secret)
-        rows = await self._database.glance(BY_HASH, (digest,))
+        digest = hash_secret(secret)
+        rows = await self._database.fetch(BY_HASH, (digest,))
         if not rows or not hmac.compare_digest(bytes(rows[0][3]), digest):
             return None
-        found, now = credential_of(rows[0]), now_us()
+        found, now = credential_from_row(rows[0]), now_us()
         if found.kind is not kind or not found.is_live(now):
             return None
         if found.used_us is None or found.used_us < now - _USE_US:
             await self._note_use(found, now)
-        return Who(found.name, found.id, found.kind)
+        return ClientIdentity(found.name, found.id, found.kind)
 
     async def _note_use(self, found: Credential, now: int) -> None:
         def work(transaction: Transaction) -> None:
@@ -325,9 +353,9 @@ class Credentials:
             self._unrecorded += 1
             return
         unrecorded, self._unrecorded = self._unrecorded, 0
-        rows = await self._database.glance(BY_HASH, (digest,))
-        known = credential_of(rows[0]) if rows else None
-        if known is None or known.kind is not Kind.code:
+        rows = await self._database.fetch(BY_HASH, (digest,))
+        known = credential_from_row(rows[0]) if rows else None
+        if known is None or known.kind is not CredentialKind.code:
             identity, reason = "", "wrong"
         elif known.ended_us is None:
             identity, reason = known.id, "old"
@@ -342,11 +370,9 @@ class Credentials:
 
     def _refuse_name(self, name: str) -> None:
         if not TOKEN_NAME.fullmatch(name):
-            raise PersonError(
-                "a token's name must have 1 to 64 letters, digits, dots, dashes or underscores"
-            )
-        if ODD_NAME.fullmatch(name) or self._redactor.text(name) != name:
-            raise PersonError("that name looks like an id or a secret; choose another name")
+            raise UserError("a token's name must have 1 to 64 letters, digits, dots, dashes or underscores")
+        if RESERVED_TOKEN_NAME.fullmatch(name) or self._redactor.text(name) != name:
+            raise UserError("that name looks like an id or a secret; choose another name")
 
     def _line(self, text: str) -> str:
-        return self._redactor.text(storable(" ".join(text.split())))[:MAX_WHO]
+        return self._redactor.text(sanitize_text(" ".join(text.split())))[:MAX_ACTOR_CHARS]

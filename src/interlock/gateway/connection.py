@@ -10,37 +10,37 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from interlock.gateway.auth import Who
-from interlock.gateway.metrics import Metrics
+from interlock.core.keyed_lock import KeyedLock
+from interlock.core.logging import StructuredLogger
+from interlock.gateway.auth import ClientIdentity
+from interlock.gateway.metrics import GatewayMetrics
 from interlock.gateway.protocol import (
     RESPONSE,
-    Close,
-    Code,
+    CloseReason,
     Frame,
-    Request,
+    GatewayErrorCode,
+    GatewayRequest,
     RequestError,
     RequestId,
     error_frame,
     make_frame,
-    read_request,
-    told_error,
+    parse_request,
+    public_error,
 )
-from interlock.gateway.tries import Bucket
-from interlock.infra.logging import Log
-from interlock.infra.records import dataclass
-from interlock.infra.turns import Turns
+from interlock.gateway.rate_limit import TokenBucket
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 # What the server below offers beside ASGI's own (`uvicorn_protocols.py`).
-WRITE_NOW = "interlock.write_now"
-MAX_UNDER_WAY = 64
+SCOPE_RAW_WRITE = "interlock.write_now"
+MAX_CONCURRENT_REQUESTS = 64
 MAX_SUBSCRIPTIONS = 256
 MAX_REMEMBERED_TASKS = 1024
-CHARS_OF_ONE = 64 * 1024
+CHARS_PER_REQUEST_TOKEN = 64 * 1024
 # How many requests beyond the rate are answered before the socket is closed.
 MAX_WARNINGS = 200
 # An answer may be so large, however short the queue.
@@ -57,28 +57,28 @@ class SocketLimits:
     request_chars: int = 4 * 1024 * 1024
 
 
-class Connection:
+class WebSocketConnection:
     """It is a follower of sessions (`hub.py`) and the caller of methods (`methods/`)."""
 
     def __init__(
         self,
         socket: WebSocket,
-        who: Who,
+        who: ClientIdentity,
         *,
         limits: SocketLimits,
-        metrics: Metrics,
-        handle: "Handle",
+        metrics: GatewayMetrics,
+        handle: "RequestHandler",
     ) -> None:
         self.who = who
         self.subscriptions: set[str] = set()
-        self.turns = Turns()
+        self.turns = KeyedLock()
         self._socket = socket
         # Most frames go out without a wait and a task's turn: whenever none waits and the kernel takes it.
-        self._write_now: Callable[[bytes], bool] = socket.scope["extensions"][WRITE_NOW]["write"]
+        self._write_now: Callable[[bytes], bool] = socket.scope["extensions"][SCOPE_RAW_WRITE]["write"]
         self._limits = limits
         self._metrics = metrics
         self._handle = handle
-        self._bucket = Bucket(limits.requests_per_second)
+        self._bucket = TokenBucket(limits.requests_per_second)
         self._under_way: dict[asyncio.Task[None], int] = {}
         self._asked: dict[str, RequestId] = {}
         self._queue: deque[str] = deque()
@@ -87,7 +87,7 @@ class Connection:
         # What it waits for while there is nothing to send, and others while there is too much.
         self._some: asyncio.Future[None] | None = None
         self._room: asyncio.Event | None = None
-        self._closing: Close | None = None
+        self._closing: CloseReason | None = None
         # Since when a frame waits to be taken by the kernel.
         self._sending_since: float | None = None
 
@@ -114,13 +114,13 @@ class Connection:
             del self._asked[next(iter(self._asked))]
         self._asked[task_id] = request_id
 
-    def close(self, why: Close) -> None:
+    def close(self, why: CloseReason) -> None:
         if self._closing is None:
             self._closing = why
             self._metrics.closed(why.name)
             self._wake_sender()
             self._make_room()
-            if why is Close.revoked:
+            if why is CloseReason.revoked:
                 for task in tuple(self._under_way):
                     task.cancel()
             if self._sending is not None:
@@ -139,7 +139,7 @@ class Connection:
         size = sys.getsizeof(text)
         if self._queued_bytes and self._queued_bytes + size > self._limits.queue_bytes:
             self._queue.clear()
-            self.close(Close.too_slow)
+            self.close(CloseReason.too_slow)
             return
         self._queued_bytes += size
         self._queue.append(text)
@@ -187,7 +187,7 @@ class Connection:
 
     def _take(self, text: str | bytes) -> None:
         try:
-            request = read_request(text)
+            request = parse_request(text)
         except RequestError as error:
             # What makes no sense counts as well.
             if self._admitted(error.request_id, text):
@@ -195,13 +195,13 @@ class Connection:
             return
         if not self._admitted(request.id, text):
             return
-        if len(self._under_way) >= MAX_UNDER_WAY:
-            sentence = f"{MAX_UNDER_WAY} requests are already pending; wait for some to finish"
-            self._answer_error(request.id, Code.RATE_LIMITED.value, sentence, request.method)
+        if len(self._under_way) >= MAX_CONCURRENT_REQUESTS:
+            sentence = f"{MAX_CONCURRENT_REQUESTS} requests are already pending; wait for some to finish"
+            self._answer_error(request.id, GatewayErrorCode.RATE_LIMITED.value, sentence, request.method)
             return
         if sum(self._under_way.values(), len(text)) > self._limits.request_chars and self._under_way:
             sentence = "the pending requests are too large together; wait for some to finish"
-            self._answer_error(request.id, Code.RATE_LIMITED.value, sentence, request.method)
+            self._answer_error(request.id, GatewayErrorCode.RATE_LIMITED.value, sentence, request.method)
             return
         task = asyncio.create_task(self._carry_out(request))
         self._under_way[task] = len(text)
@@ -209,16 +209,16 @@ class Connection:
 
     def _admitted(self, request_id: RequestId, text: str | bytes) -> bool:
         # A large one is as much work as many.
-        if self._bucket.take(1 + len(text) // CHARS_OF_ONE):
+        if self._bucket.take(1 + len(text) // CHARS_PER_REQUEST_TOKEN):
             return True
         if self._bucket.refused > MAX_WARNINGS:
-            self.close(Close.too_fast)
+            self.close(CloseReason.too_fast)
         else:
             sentence = f"more than {self._limits.requests_per_second} requests per second; slow down"
-            self._answer_error(request_id, Code.RATE_LIMITED.value, sentence, "unread")
+            self._answer_error(request_id, GatewayErrorCode.RATE_LIMITED.value, sentence, "unread")
         return False
 
-    async def _carry_out(self, request: Request) -> None:
+    async def _carry_out(self, request: GatewayRequest) -> None:
         # Who does not read gets nothing more done.
         await self.ready()
         try:
@@ -226,13 +226,13 @@ class Connection:
             answer = make_frame(RESPONSE, result).with_id(request.id)
             self._refuse_too_large(answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, one request failed and the rest goes on
-            told = told_error(error)
+            told = public_error(error)
             if told is None:
                 _report(request, error)
-                told = (Code.INTERNAL_ERROR.value, "internal error; see the server's log")
+                told = (GatewayErrorCode.INTERNAL_ERROR.value, "internal error; see the server's log")
             self._answer_error(request.id, *told, request.method)
-            if told[0] == Code.REVOKED:
-                self.close(Close.revoked)
+            if told[0] == GatewayErrorCode.REVOKED:
+                self.close(CloseReason.revoked)
         else:
             self._metrics.answered(request.method, "ok")
             self._send(answer)
@@ -241,7 +241,7 @@ class Connection:
         """Else the client would be cut off for not reading what it could not have read yet."""
         if sys.getsizeof(answer) > max(self._limits.queue_bytes, MIN_ANSWER_BYTES):
             sentence = "the response is too large for one frame; request less with limit, or export"
-            raise RequestError(Code.INVALID_PARAMS, sentence)
+            raise RequestError(GatewayErrorCode.INVALID_PARAMS, sentence)
 
     def _answer_error(self, request_id: RequestId, code: str, message: str, method: str) -> None:
         self._metrics.answered(method, code)
@@ -277,8 +277,8 @@ class Connection:
         return True
 
 
-Handle = Callable[[Connection, Request], Awaitable[object]]
+RequestHandler = Callable[[WebSocketConnection, GatewayRequest], Awaitable[object]]
 
 
-def _report(request: Request, error: Exception) -> None:
+def _report(request: GatewayRequest, error: Exception) -> None:
     _log.error("request_failed", method=request.method, exc_info=error)

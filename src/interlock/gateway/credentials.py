@@ -2,11 +2,11 @@
 
 import re
 import secrets
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-from interlock.infra.records import dataclass
-from interlock.store.driver import Row
+from interlock.db.driver import Row
 
 _COLUMNS = "id, kind, name, hash, created_us, created_by, expires_us, used_us, ended_us, ended_by"
 
@@ -35,13 +35,13 @@ DELETE FROM credentials WHERE id IN (
 SECRET = re.compile(r"il[kcb]_[A-Za-z0-9_-]{43}")
 
 
-class Kind(StrEnum):
+class CredentialKind(StrEnum):
     token = "token"  # noqa: S105 - a kind, not a secret
     code = "code"
     browser = "browser"
 
 
-_PREFIXES = {Kind.token: "ilk_", Kind.code: "ilc_", Kind.browser: "ilb_"}
+_PREFIXES = {CredentialKind.token: "ilk_", CredentialKind.code: "ilc_", CredentialKind.browser: "ilb_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Credential:
     """A row, without its hash."""
 
     id: str
-    kind: Kind
+    kind: CredentialKind
     name: str
     created_us: int
     created_by: str
@@ -62,22 +62,22 @@ class Credential:
         return self.ended_us is None and (self.expires_us is None or self.expires_us > at_us)
 
 
-def new_id() -> str:
+def new_credential_id() -> str:
     return f"c_{secrets.token_hex(8)}"
 
 
-def new_secret(kind: Kind) -> str:
+def new_secret(kind: CredentialKind) -> str:
     return _PREFIXES[kind] + secrets.token_urlsafe(32)
 
 
-def has_form(secret: str, kind: Kind) -> bool:
+def has_secret_format(secret: str, kind: CredentialKind) -> bool:
     return secret.startswith(_PREFIXES[kind]) and SECRET.fullmatch(secret) is not None
 
 
-def hash_of(secret: str) -> bytes:
+def hash_secret(secret: str) -> bytes:
     return sha256(secret.encode("utf-8", "replace")).digest()
 
 
-def credential_of(row: Row) -> Credential:
+def credential_from_row(row: Row) -> Credential:
     identity, kind, name, _, *rest = row
-    return Credential(identity, Kind(kind), name, *rest)
+    return Credential(identity, CredentialKind(kind), name, *rest)

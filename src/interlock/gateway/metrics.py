@@ -9,7 +9,7 @@ from interlock.agent.events import AgentEvent, ToolDenied, ToolResultInfo, TurnC
 PREFIX = "interlock"
 
 
-class Metrics:
+class GatewayMetrics:
     """One registry for each gateway, so that two in one process do not mix."""
 
     def __init__(self, methods: frozenset[str]) -> None:

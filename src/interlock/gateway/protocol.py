@@ -4,17 +4,16 @@ A client sends requests; what the server sends is built here and nowhere else. A
 without the `id` that differs from socket to socket; each socket puts its own in front.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from interlock.following.pieces import ErrorData, PieceType
-from interlock.infra.errors import InterlockError, PersonError, StoreFull, store_fault
-from interlock.infra.records import dataclass
-from interlock.infra.text import json_value, quotable
+from interlock.core.errors import InterlockError, StoreFull, UserError, unwrap_audit_error
+from interlock.core.text import safe_excerpt, to_json_value
+from interlock.feed.render import ErrorData, FeedItemType
 from interlock.models.provider import ModelError
 
 RequestId = str | int | None
@@ -22,16 +21,16 @@ RequestId = str | int | None
 MAX_ID_CHARS = 128
 MAX_SHOWN_CHARS = 80
 # Fewer brackets than this cannot be nested too deeply.
-FEW_BRACKETS = 100
+MIN_BRACKETS_TO_CHECK = 100
 # Without the path of the store, which its own sentence names.
 STORE_IS_FULL = "the disk of the store is full, so nothing was saved; free space, then try again"
 
 
 RESPONSE: Final = "response"
-FrameType = PieceType | Literal["response"]
+FrameType = FeedItemType | Literal["response"]
 
 
-class Code(StrEnum):
+class GatewayErrorCode(StrEnum):
     """The codes of this layer; an error of a lower one, and a task that fails, brings its own."""
 
     PARSE_ERROR = "PARSE_ERROR"
@@ -42,7 +41,7 @@ class Code(StrEnum):
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
 
-class Close(StrEnum):
+class CloseReason(StrEnum):
     """Why a socket is closed from this side, and the number that says so."""
 
     too_fast = "1008"
@@ -55,13 +54,13 @@ class Close(StrEnum):
         return int(self.value)
 
 
-class Params(BaseModel):
+class MethodParams(BaseModel):
     """What a method takes. A field that nobody knows is refused, and nothing is converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class NoParams(Params):
+class NoParams(MethodParams):
     pass
 
 
@@ -75,7 +74,7 @@ class RequestError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class GatewayRequest:
     id: RequestId
     method: str
     params: dict[str, Any]
@@ -127,35 +126,37 @@ def make_frame(
         body = orjson.dumps(shell).decode()[1:]
     except orjson.JSONEncodeError:
         # Nested too deeply, or a number beyond all others: told as text from there on.
-        body = orjson.dumps(json_value(shell)).decode()[1:]
+        body = orjson.dumps(to_json_value(shell)).decode()[1:]
     return Frame(body, task_id, f'{{"id":null,{body}')
 
 
-def read_request(text: str | bytes) -> Request:
+def parse_request(text: str | bytes) -> GatewayRequest:
     """A request, or a `RequestError` that says what is wrong with it."""
     try:
         given = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise RequestError(Code.PARSE_ERROR, "the frame is not JSON") from None
-    if _is_deep(text, given):
-        raise RequestError(Code.PARSE_ERROR, "the frame is nested too deeply")
+        raise RequestError(GatewayErrorCode.PARSE_ERROR, "the frame is not JSON") from None
+    if _is_nested_too_deeply(text, given):
+        raise RequestError(GatewayErrorCode.PARSE_ERROR, "the frame is nested too deeply")
     if not isinstance(given, dict):
-        raise RequestError(Code.PARSE_ERROR, "the frame is not an object")
+        raise RequestError(GatewayErrorCode.PARSE_ERROR, "the frame is not an object")
     request_id = _read_id(given.get("id"))
     method, params = given.get("method"), given.get("params")
     if given.get("type") != "request" or not isinstance(method, str):
         raise RequestError(
-            Code.PARSE_ERROR, ('a frame must be {"type": "request", "id", "method", "params"}'), request_id
+            GatewayErrorCode.PARSE_ERROR,
+            ('a frame must be {"type": "request", "id", "method", "params"}'),
+            request_id,
         )
     if params is not None and not isinstance(params, dict):
-        raise RequestError(Code.INVALID_PARAMS, "params must be an object", request_id)
-    return Request(request_id, method, params or {})
+        raise RequestError(GatewayErrorCode.INVALID_PARAMS, "params must be an object", request_id)
+    return GatewayRequest(request_id, method, params or {})
 
 
-def _is_deep(text: str | bytes, given: Any) -> bool:
+def _is_nested_too_deeply(text: str | bytes, given: Any) -> bool:
     """Whether it could not be said again: more can be read than written."""
     written = text.encode() if isinstance(text, str) else text
-    if written.count(b"[") + written.count(b"{") < FEW_BRACKETS:
+    if written.count(b"[") + written.count(b"{") < MIN_BRACKETS_TO_CHECK:
         return False
     try:
         orjson.dumps(given)
@@ -166,39 +167,39 @@ def _is_deep(text: str | bytes, given: Any) -> bool:
 
 def _read_id(given: Any) -> RequestId:
     if isinstance(given, bool) or not isinstance(given, str | int | None):
-        raise RequestError(Code.PARSE_ERROR, "id must be a string or a number")
+        raise RequestError(GatewayErrorCode.PARSE_ERROR, "id must be a string or a number")
     if isinstance(given, str) and len(given) > MAX_ID_CHARS:
-        raise RequestError(Code.PARSE_ERROR, f"id can have at most {MAX_ID_CHARS} characters")
+        raise RequestError(GatewayErrorCode.PARSE_ERROR, f"id can have at most {MAX_ID_CHARS} characters")
     return given
 
 
-def read_params(model: type[Params], given: dict[str, Any], request_id: RequestId) -> Params:
+def parse_params(model: type[MethodParams], given: dict[str, Any], request_id: RequestId) -> MethodParams:
     try:
         return model.model_validate(given)
     except ValidationError as error:
         faults = [
-            f"{quotable('.'.join(str(step) for step in each['loc']), MAX_SHOWN_CHARS)}: {each['msg']}"
+            f"{safe_excerpt('.'.join(str(step) for step in each['loc']), MAX_SHOWN_CHARS)}: {each['msg']}"
             for each in error.errors(include_url=False, include_input=False, include_context=False)
         ]
-        raise RequestError(Code.INVALID_PARAMS, "; ".join(faults[:5]), request_id) from None
+        raise RequestError(GatewayErrorCode.INVALID_PARAMS, "; ".join(faults[:5]), request_id) from None
 
 
 def error_frame(code: str, message: str) -> Frame:
     data: ErrorData = {"code": code, "message": message}
-    return make_frame(PieceType.error, data)
+    return make_frame(FeedItemType.error, data)
 
 
-def told_error(error: Exception) -> tuple[str, str] | None:
+def public_error(error: Exception) -> tuple[str, str] | None:
     """The code and the sentence that a person is told; None where it is a fault of our own."""
     if isinstance(error, RequestError):
         return error.code, str(error)
-    if isinstance(error, PersonError | ModelError):
+    if isinstance(error, UserError | ModelError):
         return _code_of(error), str(error)
-    if isinstance(store_fault(error), StoreFull):
+    if isinstance(unwrap_audit_error(error), StoreFull):
         return StoreFull.code, STORE_IS_FULL
     return None
 
 
 def _code_of(error: InterlockError) -> str:
     # To a person at a socket a command that was not understood is a request that does not fit.
-    return Code.INVALID_PARAMS.value if error.code == "BAD_USAGE" else error.code
+    return GatewayErrorCode.INVALID_PARAMS.value if error.code == "BAD_USAGE" else error.code

@@ -1,35 +1,34 @@
-"""What the methods work with. `wiring/serving.py` builds it."""
+"""What the methods work with. `wiring/gateway.py` builds it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from interlock.agent.personas import AgentFolder
+from interlock.agent.definitions import AgentDirectory
 from interlock.config.modes import ToolMode
-from interlock.events.log import EventLog
-from interlock.following.hub import Hub
-from interlock.gates.policy import ToolPolicy
+from interlock.core.threads import DaemonThreadPool
+from interlock.db.database import Database
+from interlock.feed.follow import FeedHub
 from interlock.gateway.protocol import Frame
-from interlock.infra.records import dataclass
-from interlock.infra.threads import WorkThreads
-from interlock.models.roster import ModelRoster
-from interlock.questions.desk import QuestionDesk
+from interlock.log.writer import EventLog
+from interlock.models.registry import ModelRegistry
+from interlock.policy.policy import ToolPolicy
+from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
-from interlock.session.manager import SessionManager
-from interlock.session.mode_switch import ModeSwitch
-from interlock.session.settings_store import SettingsStore, StoredSettings
-from interlock.store.database import Database
-from interlock.worker.building import PlanDesk
-from interlock.worker.runs import RunDesk
-from interlock.worker.tasks import TaskDesk
+from interlock.runtime.plans import PlanService
+from interlock.runtime.tasks import TaskService
+from interlock.runtime.workflow_runs import WorkflowRunService
+from interlock.sessions.manager import SessionManager
+from interlock.sessions.mode_switch import ModeSwitch
+from interlock.sessions.settings_store import SettingsStore, StoredSettings
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ServerInfo:
     """What does not change while the process runs."""
 
     version: str
@@ -42,7 +41,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class McpToolClassification:
     """How somebody at a page classes a foreign tool. `hash` is of the definition that they looked at."""
 
     effect: str
@@ -52,39 +51,39 @@ class Class:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignTools:
+class McpAdmin:
     """What can be done from afar with MCP servers; the last of what `allow` and `remove` take is who."""
 
     list: Callable[[], Awaitable[Json]]
     inspect: Callable[[str], Awaitable[Json]]
-    allow: Callable[[str, str, Class, str], Awaitable[Json]]
+    allow: Callable[[str, str, McpToolClassification, str], Awaitable[Json]]
     remove: Callable[[str, str | None, str], Awaitable[Json]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    about: About
+class GatewayServices:
+    about: ServerInfo
     database: Database
     log: EventLog
     redactor: Redactor
-    hub: Hub[Frame]
+    hub: FeedHub[Frame]
     sessions: SessionManager
     mode_switch: ModeSwitch
     stored_settings: SettingsStore
-    questions: QuestionDesk
-    tasks: TaskDesk
-    plans: PlanDesk
-    runs: RunDesk
-    agents: AgentFolder
-    models: ModelRoster
+    questions: QuestionService
+    tasks: TaskService
+    plans: PlanService
+    runs: WorkflowRunService
+    agents: AgentDirectory
+    models: ModelRegistry
     # The matrix under an agent's policy, and under settings that are not stored yet.
     matrix: Callable[[ToolPolicy, StoredSettings | None], Awaitable[Json]]
     # Tool, mode, arguments as JSON text, an agent's policy, and the session whose reads count.
     explain: Callable[[str, ToolMode, str | None, ToolPolicy, str], Awaitable[Json]]
     # Takes back what a task did to files, or the undo of that id of it; the last argument is the actor.
     undo: Callable[[str, str | None, str], Awaitable[Json]]
-    mcp: ForeignTools
+    mcp: McpAdmin
     # What a model's tokens cost, where that is known.
     cost_of: Callable[[str, int, int], Decimal | None]
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
-    threads: WorkThreads = field(default_factory=lambda: WorkThreads("interlock-gateway"))
+    threads: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("interlock-gateway"))

@@ -15,16 +15,16 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from interlock.gateway.connection import WRITE_NOW
-from interlock.gateway.tries import Bucket
+from interlock.gateway.connection import SCOPE_RAW_WRITE
+from interlock.gateway.rate_limit import TokenBucket
 
 # Set in a request's scope once it is known that it comes from somebody who may come in.
-LET_IN = "interlock.let_in"
+SCOPE_AUTHENTICATED = "interlock.let_in"
 
 # Somebody who has not got on with a request for so long is sent away.
 REQUEST_SECONDS = 10.0
 # What may be connected beside sockets: pages, downloads, watchdogs.
-MORE_CONNECTIONS = 256
+SPARE_CONNECTIONS = 256
 # At one time: thousands of tiny frames would keep everybody else waiting.
 READ_BYTES = 16 * 1024
 # How long a socket that was closed here may take to say that it knows, and how much it may say until then.
@@ -36,35 +36,35 @@ MAX_PARTS = 4096
 TOO_MANY = 1008
 
 
-class Handshakes:
+class TlsHandshakeLimiter:
     """TLS that is not agreed on yet. Each takes memory and an open file before anything can be asked."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
-        self._begun: dict[ImpatientProtocol, asyncio.Transport] = {}
+        self._begun: dict[TimeoutHttpProtocol, asyncio.Transport] = {}
 
-    def before(self, protocol: "ImpatientProtocol") -> asyncio.BaseProtocol:
+    def before(self, protocol: "TimeoutHttpProtocol") -> asyncio.BaseProtocol:
         protocol.handshakes = self
-        return _Handshake(self, protocol, self._context)
+        return _TlsHandshakeProtocol(self, protocol, self._context)
 
-    def begin(self, protocol: "ImpatientProtocol", transport: asyncio.Transport) -> None:
+    def begin(self, protocol: "TimeoutHttpProtocol", transport: asyncio.Transport) -> None:
         """Of too many the one goes that was there longest."""
         self._begun[protocol] = transport
-        if len(self._begun) > MORE_CONNECTIONS:
+        if len(self._begun) > SPARE_CONNECTIONS:
             self._begun.pop(next(iter(self._begun))).abort()
 
-    def end(self, protocol: "ImpatientProtocol") -> None:
+    def end(self, protocol: "TimeoutHttpProtocol") -> None:
         self._begun.pop(protocol, None)
 
 
-class _Handshake(SSLProtocol):
+class _TlsHandshakeProtocol(SSLProtocol):
     """What asyncio itself would put between, with an eye on those that do not go on."""
 
     # It keeps a buffer of this size for every connection.
     max_size = READ_BYTES
 
     def __init__(
-        self, all_of_them: Handshakes, protocol: "ImpatientProtocol", context: ssl.SSLContext
+        self, all_of_them: TlsHandshakeLimiter, protocol: "TimeoutHttpProtocol", context: ssl.SSLContext
     ) -> None:
         loop = asyncio.get_running_loop()
         # Nobody waits for it, which asyncio allows and its types do not know.
@@ -83,11 +83,11 @@ class _Handshake(SSLProtocol):
         super().connection_lost(exc)
 
 
-class ImpatientProtocol(H11Protocol):
+class TimeoutHttpProtocol(H11Protocol):
     """HTTP, but not for ever with someone who says nothing, or too little, or does not listen."""
 
     # Where the connection came by TLS.
-    handshakes: Handshakes | None = None
+    handshakes: TlsHandshakeLimiter | None = None
 
     def connection_made(self, transport: Any) -> None:
         if self.handshakes is not None:
@@ -125,18 +125,18 @@ class ImpatientProtocol(H11Protocol):
         return cycle is not None and not cycle.response_complete
 
     @property
-    def is_let_in(self) -> bool:
+    def is_authenticated(self) -> bool:
         """Somebody who may come in is being answered: with a download, say."""
-        return self.is_answering and bool(self.cycle.scope.get(LET_IN))
+        return self.is_answering and bool(self.cycle.scope.get(SCOPE_AUTHENTICATED))
 
     def _make_room(self) -> None:
         """Of too many the one goes that was there longest. A stranger who has asked for something by half,
         or does not read the answer, goes as well: it would keep out everybody else.
         """
-        waiting = [each for each in self.connections if isinstance(each, ImpatientProtocol)]
+        waiting = [each for each in self.connections if isinstance(each, TimeoutHttpProtocol)]
         staying = [each for each in waiting if not each.transport.is_closing()]
-        if len(staying) > MORE_CONNECTIONS:
-            min(staying, key=lambda each: (each.is_let_in, each.since)).transport.abort()
+        if len(staying) > SPARE_CONNECTIONS:
+            min(staying, key=lambda each: (each.is_authenticated, each.since)).transport.abort()
 
     def _look(self) -> None:
         if self.transport.get_protocol() is not self:
@@ -150,12 +150,12 @@ class ImpatientProtocol(H11Protocol):
         self._patience = self.loop.call_later(REQUEST_SECONDS, self._look)
 
 
-class BoundedSocketProtocol(WebSocketsSansIOProtocol):
+class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     """WebSockets. Messages are counted by `connection.py`; this is about everything else that is sent."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._parts = Bucket(PARTS_PER_SECOND)
+        self._parts = TokenBucket(PARTS_PER_SECOND)
         self._bytes_after_close = 0
         self.loop.call_later(REQUEST_SECONDS, self._look)
 
@@ -166,9 +166,9 @@ class BoundedSocketProtocol(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if not self.close_sent:
-            self.scope["extensions"][WRITE_NOW] = {"write": self.write_now}
+            self.scope["extensions"][SCOPE_RAW_WRITE] = {"write": self.write_raw_frame}
 
-    def write_now(self, wire: bytes) -> bool:
+    def write_raw_frame(self, wire: bytes) -> bool:
         """Write a frame that is ready for the wire, past everything above. False: it takes none now."""
         if not self.writable.is_set() or self.close_sent or self.disconnected:
             return False

@@ -10,19 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from interlock.infra.errors import StoreError
-from interlock.infra.logging import Log
-from interlock.infra.records import dataclass
-from interlock.memory import shelf
-from interlock.memory.notes import Check, NoteFolder, NoteState, NoteText, Redact
-from interlock.memory.passages import cut_note
-from interlock.memory.shelf import PreparedNote, Shelf, state_text
-from interlock.store.database import Database
-from interlock.store.driver import Connection, RetryTransaction
+from interlock.core.errors import StoreError
+from interlock.core.logging import StructuredLogger
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection, RetryTransaction
+from interlock.memory import index_rows
+from interlock.memory.index_rows import IndexWriter, PreparedNote, state_text
+from interlock.memory.notes import Check, NoteDirectory, NoteState, NoteText, Redact
+from interlock.memory.passages import split_note
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 # Changed whenever words or passages are cut differently: then everything is read again.
 INDEX_VERSION = 1
@@ -49,7 +48,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """The folder's number in the store, how many notes it has, and why it may be out of date, if it is."""
 
     folder_id: int
@@ -64,7 +63,7 @@ class _FolderGone(Exception):
 class MemoryIndex:
     """The index of one folder."""
 
-    def __init__(self, database: Database, folder: NoteFolder, redact: Redact) -> None:
+    def __init__(self, database: Database, folder: NoteDirectory, redact: Redact) -> None:
         self._database = database
         self._folder = folder
         self._redact = redact
@@ -84,7 +83,7 @@ class MemoryIndex:
         shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         return shown if self._database.config.is_sqlite else f"{socket.gethostname()}:{shown}"
 
-    def sync(self, check: Check) -> Synced:
+    def sync(self, check: Check) -> SyncResult:
         """Take in what was added, changed or removed since. Blocking; called beside the event loop."""
         with self._lock:
             for _ in range(_TRIES):
@@ -96,14 +95,14 @@ class MemoryIndex:
                     if not self._known.folder_id:
                         raise
                     _log.warning("memory_index_behind", error=str(error))
-                    return Synced(self._known.folder_id, len(self._known.notes), str(error))
+                    return SyncResult(self._known.folder_id, len(self._known.notes), str(error))
         raise StoreError("another process keeps rebuilding the memory index")
 
-    def _sync(self, check: Check) -> Synced:
+    def _sync(self, check: Check) -> SyncResult:
         listing = self._folder.notes(check)
         self._load()
         if listing == self._in_step and self._in_step_at == self._known.generation:
-            return Synced(self._known.folder_id, len(listing))
+            return SyncResult(self._known.folder_id, len(listing))
         present = self._present(listing)
         known = self._known.notes
         changed = [
@@ -115,11 +114,11 @@ class MemoryIndex:
         self._take_in(changed, check)
         if len(changed) > self._batch_notes // 10:
             with self._writing() as connection:
-                shelf.sort_in(connection)
+                index_rows.flush_pending_index(connection)
         # Only where every note is as it was seen need the next look go no further.
         is_in_step = all(known.get(shown, ("",))[0] == state for shown, (_, state) in present.items())
         self._in_step, self._in_step_at = (listing, self._known.generation) if is_in_step else ({}, -1)
-        return Synced(self._known.folder_id, len(present))
+        return SyncResult(self._known.folder_id, len(present))
 
     def _present(self, listing: Mapping[str, NoteState]) -> dict[str, tuple[str, str]]:
         """Every note now: by its path as stored, the real path and its state."""
@@ -140,13 +139,13 @@ class MemoryIndex:
     def _load(self) -> None:
         """Read what the index knows, unless nobody changed it since we last did."""
         with self._database.reading() as connection:
-            rows = connection.query(shelf.FIND_FOLDER, (self.place,))
+            rows = connection.query(index_rows.FIND_FOLDER, (self.place,))
             if rows and rows[0][1] == INDEX_VERSION:
                 folder_id, _, generation, used_us = rows[0]
                 if (folder_id, generation) != (self._known.folder_id, self._known.generation):
                     notes = {
                         str(path): (str(state), str(digest))
-                        for path, state, digest in connection.query(shelf.ALL_NOTES, (folder_id,))
+                        for path, state, digest in connection.query(index_rows.ALL_NOTES, (folder_id,))
                     }
                     self._known = _Known(int(folder_id), int(generation), notes)
                 if used_us > _now_us() - _SAY_USED_AFTER_US:
@@ -158,16 +157,16 @@ class MemoryIndex:
         with self._writing() as connection:
             stale = [
                 int(row[0])
-                for row in connection.query(shelf.FIND_FOLDER, (self.place,))
+                for row in connection.query(index_rows.FIND_FOLDER, (self.place,))
                 if row[1] != INDEX_VERSION
             ]
-            unused = connection.query(shelf.UNUSED_FOLDERS, (_now_us() - _FORGET_AFTER_US,))
+            unused = connection.query(index_rows.UNUSED_FOLDERS, (_now_us() - _FORGET_AFTER_US,))
             for folder_id in {*stale, *(int(row[0]) for row in unused)}:
-                connection.query(shelf.HOLD_FOLDER, (folder_id,))
-                Shelf(connection, folder_id, 0).drop_all()
-            connection.change(shelf.ADD_FOLDER, (self.place, INDEX_VERSION, _now_us()))
-            (row,) = connection.query(shelf.FIND_FOLDER, (self.place,))
-            connection.query(shelf.CHANGED_FOLDER, (0, 0, _now_us(), row[0]))
+                connection.query(index_rows.HOLD_FOLDER, (folder_id,))
+                IndexWriter(connection, folder_id, 0).drop_all()
+            connection.change(index_rows.ADD_FOLDER, (self.place, INDEX_VERSION, _now_us()))
+            (row,) = connection.query(index_rows.FIND_FOLDER, (self.place,))
+            connection.query(index_rows.CHANGED_FOLDER, (0, 0, _now_us(), row[0]))
         self._load()
 
     def _drop(self, gone: list[str], check: Check) -> None:
@@ -175,7 +174,7 @@ class MemoryIndex:
             check()
             was = {path: self._known.notes[path][0] for path in gone[start : start + self._batch_notes]}
 
-            def drop(rows: Shelf, was: dict[str, str] = was) -> dict[str, tuple[str, str] | None]:
+            def drop(rows: IndexWriter, was: dict[str, str] = was) -> dict[str, tuple[str, str] | None]:
                 return dict.fromkeys(rows.drop(was))
 
             self._change(drop)
@@ -199,30 +198,30 @@ class MemoryIndex:
         digest = hashlib.sha256(read.data).hexdigest()
         was, known_digest = self._known.notes.get(shown, (None, ""))
         state = _UNSETTLED if _is_unsettled(read.state) else state_text(read.state)
-        note = None if digest == known_digest else cut_note(shown, read.text(self._redact))
+        note = None if digest == known_digest else split_note(shown, read.text(self._redact))
         return PreparedNote(shown, was, state, digest, note)
 
     def _put(self, waiting: list[PreparedNote]) -> None:
-        def put(rows: Shelf) -> dict[str, tuple[str, str] | None]:
+        def put(rows: IndexWriter) -> dict[str, tuple[str, str] | None]:
             return {note.path: (note.state, note.digest) for note in rows.put(waiting)}
 
         if waiting:
             self._change(put)
 
-    def _change(self, work: Callable[[Shelf], Mapping[str, tuple[str, str] | None]]) -> None:
+    def _change(self, work: Callable[[IndexWriter], Mapping[str, tuple[str, str] | None]]) -> None:
         """One short transaction on this folder, tried again where the database asks for it."""
         folder_id = self._known.folder_id
         for attempt in range(_TRIES):
             try:
                 with self._writing() as connection:
-                    held = connection.query(shelf.HOLD_FOLDER, (folder_id,))
+                    held = connection.query(index_rows.HOLD_FOLDER, (folder_id,))
                     if not held:
                         raise _FolderGone
-                    rows = Shelf(connection, folder_id, int(held[0][0]))
+                    rows = IndexWriter(connection, folder_id, int(held[0][0]))
                     changes = work(rows)
                     rows.close()
                     values = (rows.passages_added, rows.notes_added, _now_us(), folder_id)
-                    (row,) = connection.query(shelf.CHANGED_FOLDER, values)
+                    (row,) = connection.query(index_rows.CHANGED_FOLDER, values)
                 self._remember(changes, int(row[0]))
                 return
             except RetryTransaction as error:
@@ -241,7 +240,7 @@ class MemoryIndex:
                 known.notes[path] = note
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self) -> Iterator[DbConnection]:
         """A transaction of its own: the index tells no facts, so it does not pass the log."""
         if self._database.reserve is not None:
             self._database.reserve.require()

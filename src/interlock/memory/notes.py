@@ -4,9 +4,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from interlock.infra.records import dataclass
 
 SUFFIXES = (".md", ".markdown", ".txt")
 MAX_NOTES = 50_000
@@ -27,7 +26,7 @@ Redact = Callable[[str], str]
 NoteState = tuple[int, int, int, int]
 
 
-def state_of(status: os.stat_result) -> NoteState:
+def note_state(status: os.stat_result) -> NoteState:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -45,7 +44,7 @@ class NoteText:
         return safe[:-_MARGIN_BYTES] if self.is_cut else safe
 
 
-class NoteFolder:
+class NoteDirectory:
     """`WORKSPACE_DIR/memory`. It may itself be a link that the operator made; nothing in it may be."""
 
     def __init__(self, path: Path) -> None:
@@ -93,7 +92,7 @@ def _walk(folder: int, prefix: str, depth: int, found: dict[str, NoteState], che
             name = entry.name
             if is_note_name(name) and entry.is_file(follow_symlinks=False):
                 try:
-                    found[prefix + name] = state_of(entry.stat(follow_symlinks=False))
+                    found[prefix + name] = note_state(entry.stat(follow_symlinks=False))
                 except OSError:
                     continue
                 if len(found) >= MAX_NOTES:
@@ -132,12 +131,12 @@ def _read(descriptor: int) -> NoteText | None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         return None
-    data = read_up_to(descriptor, MAX_NOTE_BYTES + _MARGIN_BYTES)
+    data = read_bounded(descriptor, MAX_NOTE_BYTES + _MARGIN_BYTES)
     is_cut = status.st_size > len(data)
-    return NoteText(state_of(status), data, is_cut)
+    return NoteText(note_state(status), data, is_cut)
 
 
-def read_up_to(descriptor: int, count: int) -> bytes:
+def read_bounded(descriptor: int, count: int) -> bytes:
     pieces: list[bytes] = []
     while count > 0 and (piece := os.read(descriptor, count)):
         pieces.append(piece)

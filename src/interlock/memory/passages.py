@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 
-from interlock.infra.records import dataclass
-from interlock.memory.words import words_of
+from interlock.memory.tokenizer import tokenize
 
 MAX_PASSAGE_CHARS = 1200
 MAX_PASSAGES = 2000
@@ -31,7 +31,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class CutNote:
+class SplitNote:
     title: str
     passages: tuple[Passage, ...]
 
@@ -50,27 +50,27 @@ class _Section:
         return following.headings[:depth] == self.headings and not any(map(str.strip, self.lines))
 
 
-def cut_note(path: str, text: str) -> CutNote:
+def split_note(path: str, text: str) -> SplitNote:
     """The passages of a note. Its name alone makes one where there is nothing else to find."""
     sections = list(_sections(text))
     name = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     title = next((section.headings[0] for section in sections if section.headings), name)
-    path_words = words_of(path.rsplit(".", 1)[0])
+    path_words = tokenize(path.rsplit(".", 1)[0])
     file_day = _day_in(path)
     passages: list[Passage] = []
     for section, following in zip_longest(sections, sections[1:]):
         if following is not None and section.is_only_above(following):
             continue
         heading = " > ".join(section.headings)
-        head = (*path_words, *words_of(title), *(words_of(heading) if heading != title else ()))
+        head = (*path_words, *tokenize(title), *(tokenize(heading) if heading != title else ()))
         day = _day_in(heading) or file_day
         for line, piece in _pieces(section):
-            passages.append(Passage(line, heading, day, piece, head, tuple(words_of(piece))))
+            passages.append(Passage(line, heading, day, piece, head, tuple(tokenize(piece))))
             if len(passages) == MAX_PASSAGES:
-                return CutNote(title, tuple(passages))
+                return SplitNote(title, tuple(passages))
     if not passages:
         passages.append(Passage(1, "", file_day, "", tuple(path_words), ()))
-    return CutNote(title, tuple(passages))
+    return SplitNote(title, tuple(passages))
 
 
 def _sections(text: str) -> Iterator[_Section]:

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from interlock.infra.records import dataclass
-from interlock.memory.vocabulary import SoughtWord
+from interlock.memory.word_forms import QueryTerm
 
 # BM25: how soon more of a word stops to count, and how much a long passage is held against it.
 _SATURATION, _LENGTH_WEIGHT, _USUAL_WORDS = 1.2, 0.5, 100
@@ -19,7 +19,7 @@ _RECENT_BONUS, _RECENT_DAYS = 0.04, 180
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PassageCandidate:
     """A passage that has at least one of the words."""
 
     id: int
@@ -40,16 +40,16 @@ class RankedNote:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    candidate: Candidate
+    candidate: PassageCandidate
     score: float
     # What each sought word gave, in the question's order; zero where it is not there.
     parts: tuple[float, ...]
 
 
-class Ranking:
+class PassageRanker:
     """What the words of one question are worth, and what passages are worth by them."""
 
-    def __init__(self, sought: Sequence[SoughtWord], passages: int, today: date) -> None:
+    def __init__(self, sought: Sequence[QueryTerm], passages: int, today: date) -> None:
         self._today = today
         self._worth: dict[str, list[tuple[int, float]]] = {}
         self._full = [0.0] * len(sought)
@@ -62,7 +62,7 @@ class Ranking:
                 self._full[number] = max(self._full[number], value)
         self._words = frozenset(self._worth)
 
-    def notes(self, candidates: Sequence[Candidate]) -> list[RankedNote]:
+    def notes(self, candidates: Sequence[PassageCandidate]) -> list[RankedNote]:
         """The notes of these passages, best first."""
         by_note: dict[int, list[_Scored]] = {}
         for candidate in candidates:
@@ -81,7 +81,7 @@ class Ranking:
         score = best.score + _OTHER_PASSAGES * elsewhere
         return RankedNote(note_id, score, tuple(one.candidate.id for one in scored if one.score > 0))
 
-    def _scored(self, candidate: Candidate) -> _Scored:
+    def _scored(self, candidate: PassageCandidate) -> _Scored:
         frequency = {word: float(candidate.words.count(word)) for word in self._words & {*candidate.words}}
         places = self._places(candidate.words, frequency)
         for word in self._words.intersection(candidate.head_words):

@@ -1,20 +1,20 @@
 """Finds notes: brings the index up to date, asks the database for passages, ranks them, cuts snippets."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import pairwise
 
-from interlock.infra.records import dataclass
-from interlock.memory import shelf
-from interlock.memory.index import MemoryIndex, Synced
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection
+from interlock.memory import index_rows
+from interlock.memory.index import MemoryIndex, SyncResult
+from interlock.memory.index_rows import STRONG, find_passages, with_placeholders
 from interlock.memory.notes import Check
-from interlock.memory.ranking import Candidate, RankedNote, Ranking, rarity
-from interlock.memory.shelf import STRONG, find_passages, with_places
+from interlock.memory.ranking import PassageCandidate, PassageRanker, RankedNote, rarity
 from interlock.memory.snippets import snippet
-from interlock.memory.vocabulary import SoughtWord, sought_words
-from interlock.memory.words import asked_words
-from interlock.store.database import Database
-from interlock.store.driver import Connection
+from interlock.memory.tokenizer import query_words
+from interlock.memory.word_forms import QueryTerm, find_query_terms
 
 CANDIDATES = "SELECT id, note_id, head_words, words, day FROM memory_passages WHERE id IN ({places})"
 PASSAGES = """
@@ -37,7 +37,7 @@ _TOO_COMMON = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A note that was found. `path` is below the memory folder."""
 
     path: str
@@ -51,10 +51,10 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MemorySearchResult:
     """What a search came to. `problem` says why the index may be behind the notes."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
     notes: int
     had_words: bool
     corrected: dict[str, str]
@@ -72,31 +72,35 @@ class MemorySearch:
         self._index = index
         self._today = today
 
-    def search(self, query: str, limit: int, check: Check) -> Found:
+    def search(self, query: str, limit: int, check: Check) -> MemorySearchResult:
         """The best notes for a question. Blocking; called beside the event loop."""
-        asked = asked_words(query[:MAX_QUERY_CHARS], MAX_WORDS)
+        asked = query_words(query[:MAX_QUERY_CHARS], MAX_WORDS)
         synced = self._index.sync(check)
         if not asked or not synced.notes:
-            return Found((), synced.notes, bool(asked), {}, synced.problem)
+            return MemorySearchResult((), synced.notes, bool(asked), {}, synced.problem)
         check()
         with self._database.reading() as connection:
-            sought = sought_words(connection, synced.folder_id, asked)
-            total = int(connection.query(shelf.COUNT_PASSAGES, (synced.folder_id,))[0][0])
+            sought = find_query_terms(connection, synced.folder_id, asked)
+            total = int(connection.query(index_rows.COUNT_PASSAGES, (synced.folder_id,))[0][0])
             candidates = _candidates(connection, synced.folder_id, sought, total)
             check()
-            ranked = Ranking(sought, total, self._today()).notes(candidates)[:limit]
+            ranked = PassageRanker(sought, total, self._today()).notes(candidates)[:limit]
             hits = _hits(connection, [note for note in ranked if note.passage_ids], sought, limit)
         return _found(hits, sought, synced)
 
 
-def _found(hits: tuple[Hit, ...], sought: Sequence[SoughtWord], synced: Synced) -> Found:
+def _found(
+    hits: tuple[SearchHit, ...], sought: Sequence[QueryTerm], synced: SyncResult
+) -> MemorySearchResult:
     corrected = {word.asked.text: word.corrected for word in sought if word.corrected}
-    return Found(hits, synced.notes, had_words=True, corrected=corrected, problem=synced.problem)
+    return MemorySearchResult(
+        hits, synced.notes, had_words=True, corrected=corrected, problem=synced.problem
+    )
 
 
 def _candidates(
-    connection: Connection, folder_id: int, sought: Sequence[SoughtWord], total: int
-) -> list[Candidate]:
+    connection: DbConnection, folder_id: int, sought: Sequence[QueryTerm], total: int
+) -> list[PassageCandidate]:
     """Passages worth a closer look: of each word the best, and those that have the most of them."""
     present = sorted((word for word in sought if word.forms), key=lambda word: word.passages)
     telling = [word for word in present if word.passages <= max(_TOO_COMMON * total, 20)] or present
@@ -107,11 +111,11 @@ def _candidates(
         for passage in find_passages(connection, folder_id, groups, PER_LOOKUP):
             votes[passage] = votes.get(passage, 0.0) + weight
     best = sorted(votes, key=lambda passage: (-votes[passage], passage))[:IN_ALL]
-    rows = connection.query(with_places(CANDIDATES, len(best)), best)
-    return [Candidate(row[0], row[1], row[2].split(), row[3].split(), row[4]) for row in rows]
+    rows = connection.query(with_placeholders(CANDIDATES, len(best)), best)
+    return [PassageCandidate(row[0], row[1], row[2].split(), row[3].split(), row[4]) for row in rows]
 
 
-def _lookups(telling: Sequence[SoughtWord], total: int) -> Iterator[tuple[list[list[str]], float]]:
+def _lookups(telling: Sequence[QueryTerm], total: int) -> Iterator[tuple[list[list[str]], float]]:
     """What to ask the database for, and how much an answer speaks for a passage; the rarest word first."""
     for word in telling:
         weight = word.asked.weight * rarity(word.passages, total)
@@ -131,20 +135,20 @@ def _lookups(telling: Sequence[SoughtWord], total: int) -> Iterator[tuple[list[l
 
 
 def _hits(
-    connection: Connection, ranked: Sequence[RankedNote], sought: Sequence[SoughtWord], limit: int
-) -> tuple[Hit, ...]:
+    connection: DbConnection, ranked: Sequence[RankedNote], sought: Sequence[QueryTerm], limit: int
+) -> tuple[SearchHit, ...]:
     wanted = frozenset(form for word in sought for form in word.forms if word.asked.weight > 0.1)
     width = SNIPPET_CHARS if limit <= MANY else SHORT_SNIPPET_CHARS
     shown = {note.note_id: note.passage_ids[: 1 + MAX_ALSO] for note in ranked}
     ids = [passage for passages in shown.values() for passage in passages]
     if not ids:
         return ()
-    rows = {row[0]: row[1:] for row in connection.query(with_places(PASSAGES, len(ids)), ids)}
+    rows = {row[0]: row[1:] for row in connection.query(with_placeholders(PASSAGES, len(ids)), ids)}
     hits = []
     for note in ranked:
         first, *others = shown[note.note_id]
         path, title, heading, line, day, text = rows[first]
         also = tuple(sorted({int(rows[other][3]) for other in others} - {int(line)}))
         cut = snippet(text or heading or title, wanted, width)
-        hits.append(Hit(path, title, heading, int(line), day, cut, round(note.score, 3), also))
+        hits.append(SearchHit(path, title, heading, int(line), day, cut, round(note.score, 3), also))
     return tuple(hits)

@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 
-from interlock.memory.words import chunks
+from interlock.memory.tokenizer import split_chunks
 
 _ELLIPSIS = "…"
 _LEAD_CHARS = 40
@@ -25,7 +25,7 @@ def snippet(text: str, wanted: Container[str], max_chars: int) -> str:
 def _places(text: str, wanted: Container[str]) -> list[tuple[int, str]]:
     """Where each wanted word stands; in a long chunk, where it can be seen in so many letters."""
     places: list[tuple[int, str]] = []
-    for chunk in chunks(text):
+    for chunk in split_chunks(text):
         for word in chunk.words:
             if word in wanted:
                 seen = text.find(word, chunk.start, chunk.end)

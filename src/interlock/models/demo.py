@@ -7,23 +7,28 @@ other models it tries, so that a newcomer sees a refusal and what can be done ab
 import asyncio
 import re
 from collections.abc import AsyncGenerator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
-from interlock.infra.records import dataclass
-from interlock.models.conversation import (
-    Message,
-    decoded,
-    estimated_usage,
-    in_pieces,
-    said_so_far,
-    tool_names,
+from interlock.models.demo_intents import (
+    DemoIntent,
+    DemoIntentKind,
+    find_time_zone,
+    is_chinese,
+    parse_intent,
 )
-from interlock.models.demo_requests import Kind, Wish, is_chinese, understood, zone_in
-from interlock.models.demo_words import Told, introduction, not_understood, worded
-from interlock.models.provider import FinishReason, ModelItem, ModelRequest, Reply, RequestedCall
+from interlock.models.demo_replies import DemoResult, describe_result, introduction, not_understood
+from interlock.models.message_decoding import (
+    DecodedMessage,
+    conversation_key,
+    decode_messages,
+    estimate_usage,
+    offered_tool_names,
+    stream_reply,
+)
+from interlock.models.provider import FinishReason, ModelReply, ModelRequest, ModelStreamItem, RequestedCall
 
 _READ_FIRST = {"READ_REQUIRED", "STALE_READ"}
 _MEANT_LITERALLY = re.compile(r"([\\.+*?()|\[\]{}^$])")
@@ -31,13 +36,13 @@ _CHOICES = re.compile(r"(?:choose|pick|decide)?\s*(?:between|among|from)\s+(.+)"
 _SEPARATORS = re.compile(r"\s*(?:,|，|、|\bor\b|\band\b|还是|或者?)\s*", re.IGNORECASE)  # noqa: RUF001
 
 
-class Demo:
+class DemoProvider:
     @property
     def name(self) -> str:
         return "demo"
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
-        for item in in_pieces(reply_to(request)):
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
+        for item in stream_reply(reply_to(request)):
             yield item
             # Let others work between two pieces, as a network would.
             await asyncio.sleep(0)
@@ -71,23 +76,23 @@ class _Step:
     arguments: dict[str, Any]
 
 
-def reply_to(request: ModelRequest) -> Reply:
+def reply_to(request: ModelRequest) -> ModelReply:
     """A pure function of the conversation."""
-    messages = decoded(request.messages)
+    messages = decode_messages(request.messages)
     asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
     text = "" if asked is None else messages[asked].content
     done = [] if asked is None else _done(messages[asked + 1 :])
-    move = _next_move(text, done, tool_names(request.tools))
+    move = _next_move(text, done, offered_tool_names(request.tools))
     if isinstance(move, _Step):
         arguments = orjson.dumps(move.arguments).decode()
-        call = RequestedCall(f"demo_{said_so_far(request)}", move.name, arguments)
-        reply = Reply("", (call,), FinishReason.tool_calls)
+        call = RequestedCall(f"demo_{conversation_key(request)}", move.name, arguments)
+        reply = ModelReply("", (call,), FinishReason.tool_calls)
     else:
-        reply = Reply(move)
-    return replace(reply, usage=estimated_usage(request, reply))
+        reply = ModelReply(move)
+    return replace(reply, usage=estimate_usage(request, reply))
 
 
-def _done(messages: list[Message]) -> list[_Done]:
+def _done(messages: list[DecodedMessage]) -> list[_Done]:
     results = {message.call_id: message.content for message in messages if message.role == "tool"}
     return [
         _Done(name, _object(arguments), _object(results[call_id], "stdout"))
@@ -107,34 +112,34 @@ def _object(text: str, otherwise: str = "text") -> dict[str, Any]:
 
 
 def _next_move(text: str, done: list[_Done], offered: frozenset[str]) -> _Step | str:
-    chinese, wish = is_chinese(text), understood(text)
-    if wish.kind is Kind.greeting:
+    chinese, intent = is_chinese(text), parse_intent(text)
+    if intent.kind is DemoIntentKind.greeting:
         return introduction(chinese=chinese)
-    if wish.kind is Kind.unknown:
+    if intent.kind is DemoIntentKind.unknown:
         return not_understood(chinese=chinese)
-    step = _next_step(*_meant(wish, done), text, offered)
+    step = _next_step(*_meant(intent, done), text, offered)
     if step is not None:
         return step
     last = done[-1]
-    return worded(Told(last.name, last.arguments, last.result, chinese))
+    return describe_result(DemoResult(last.name, last.arguments, last.result, chinese))
 
 
-def _meant(wish: Wish, done: list[_Done]) -> tuple[Wish, list[_Done]]:
+def _meant(intent: DemoIntent, done: list[_Done]) -> tuple[DemoIntent, list[_Done]]:
     """Where there is no file of the name as it was said, the other one, and what was done since."""
-    if wish.or_path in ("", wish.path):
-        return wish, done
+    if intent.or_path in ("", intent.path):
+        return intent, done
     for number, each in enumerate(done, start=1):
-        if each.is_missing and each.arguments.get("path") == wish.path:
-            return replace(wish, path=wish.or_path, or_path=""), done[number:]
-    return wish, done
+        if each.is_missing and each.arguments.get("path") == intent.path:
+            return replace(intent, path=intent.or_path, or_path=""), done[number:]
+    return intent, done
 
 
-def _next_step(wish: Wish, done: list[_Done], text: str, offered: frozenset[str]) -> _Step | None:
+def _next_step(intent: DemoIntent, done: list[_Done], text: str, offered: frozenset[str]) -> _Step | None:
     """The call to make now, or None where the last result is to be told."""
-    goal, reading = _goal(wish, text, offered), _Step("read_file", {"path": wish.path})
+    goal, reading = _goal(intent, text, offered), _Step("read_file", {"path": intent.path})
     if not done:
         # An edit needs the file to have been read, so that is read first.
-        return reading if wish.kind is Kind.editing else goal
+        return reading if intent.kind is DemoIntentKind.editing else goal
     last = done[-1]
     if last.name == goal.name:
         has_read = any(each.name == reading.name for each in done)
@@ -142,38 +147,38 @@ def _next_step(wish: Wish, done: list[_Done], text: str, offered: frozenset[str]
     return goal if last.name == reading.name and last.is_ok else None
 
 
-def _goal(wish: Wish, text: str, offered: frozenset[str]) -> _Step:
-    match wish.kind:
-        case Kind.time:
-            zone = zone_in(text)
+def _goal(intent: DemoIntent, text: str, offered: frozenset[str]) -> _Step:
+    match intent.kind:
+        case DemoIntentKind.time:
+            zone = find_time_zone(text)
             return _Step("current_time", {"timezone": zone} if zone else {})
-        case Kind.running:
-            return _Step("bash" if "bash" in offered else "bash_readonly", {"cmd": wish.text})
-        case Kind.remembering:
-            return _Step("memory_append", {"content": wish.text})
-        case Kind.recalling:
-            return _Step("memory_search", {"query": wish.text})
-        case Kind.asking:
-            return _Step("ask_user", _question(wish.text, chinese=is_chinese(text)))
+        case DemoIntentKind.running:
+            return _Step("bash" if "bash" in offered else "bash_readonly", {"cmd": intent.text})
+        case DemoIntentKind.remembering:
+            return _Step("memory_append", {"content": intent.text})
+        case DemoIntentKind.recalling:
+            return _Step("memory_search", {"query": intent.text})
+        case DemoIntentKind.asking:
+            return _Step("ask_user", _question(intent.text, chinese=is_chinese(text)))
         case _:
-            return _goal_with_files(wish)
+            return _goal_with_files(intent)
 
 
-def _goal_with_files(wish: Wish) -> _Step:
-    path = {"path": wish.path} if wish.path else {}
-    match wish.kind:
-        case Kind.listing:
+def _goal_with_files(intent: DemoIntent) -> _Step:
+    path = {"path": intent.path} if intent.path else {}
+    match intent.kind:
+        case DemoIntentKind.listing:
             return _Step("list_files", path)
-        case Kind.searching:
-            return _Step("search_files", path | {"pattern": _MEANT_LITERALLY.sub(r"\\\1", wish.text)})
-        case Kind.finding:
-            return _Step("find_files", {"name_pattern": wish.text})
-        case Kind.writing:
-            return _Step("write_file", path | {"content": f"{wish.text}\n"})
-        case Kind.appending:
-            return _Step("write_file", path | {"content": f"{wish.text}\n", "mode": "append"})
-        case Kind.editing:
-            return _Step("edit_file", path | {"find": wish.text, "replace": wish.other})
+        case DemoIntentKind.searching:
+            return _Step("search_files", path | {"pattern": _MEANT_LITERALLY.sub(r"\\\1", intent.text)})
+        case DemoIntentKind.finding:
+            return _Step("find_files", {"name_pattern": intent.text})
+        case DemoIntentKind.writing:
+            return _Step("write_file", path | {"content": f"{intent.text}\n"})
+        case DemoIntentKind.appending:
+            return _Step("write_file", path | {"content": f"{intent.text}\n", "mode": "append"})
+        case DemoIntentKind.editing:
+            return _Step("edit_file", path | {"find": intent.text, "replace": intent.other})
         case _:
             return _Step("read_file", path)
 

@@ -11,23 +11,23 @@ from dataclasses import replace
 
 import orjson
 
-from interlock.models.assembling import new_call_id
-from interlock.models.conversation import Message, decoded
-from interlock.models.json_reply import AnswerInSight, InvalidReply, JsonReply, read_reply
-from interlock.models.messages import assistant_message, system_message, user_message
+from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
+from interlock.models.message_decoding import DecodedMessage, decode_messages
+from interlock.models.message_encoding import assistant_message, system_message, user_message
 from interlock.models.provider import (
     FinishReason,
     ModelError,
     ModelFault,
-    ModelItem,
+    ModelProvider,
+    ModelReply,
     ModelRequest,
-    Provider,
-    Reply,
+    ModelStreamItem,
+    ModelTextDelta,
     RequestedCall,
-    TextPiece,
+    TokenUsage,
     ToolChoice,
-    Usage,
 )
+from interlock.models.stream_accumulator import new_call_id
 
 _LONGEST_QUOTE = 8000
 _MAYBE_DEEP = 200
@@ -49,30 +49,30 @@ Answer again, with exactly one JSON object of the form \
 {{"tool_calls": [{{"name": "…", "arguments": {{}}}}], "final_answer": ""}} and nothing else."""
 
 
-class JsonProtocol:
-    def __init__(self, inner: Provider) -> None:
+class JsonProtocolProvider:
+    def __init__(self, inner: ModelProvider) -> None:
         self._inner = inner
 
     @property
     def name(self) -> str:
         return self._inner.name
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         asking = _in_neutral_form(request)
-        used: list[Usage | None] = []
+        used: list[TokenUsage | None] = []
         for is_repair in (False, True):
-            sight, reply = AnswerInSight(), Reply("")
+            sight, reply = StreamingAnswerParser(), ModelReply("")
             async with aclosing(self._inner.stream(asking)) as items:
                 async for item in items:
                     match item:
-                        case TextPiece(text):
+                        case ModelTextDelta(text):
                             if shown := sight.feed(text):
-                                yield TextPiece(shown)
-                        case Reply():
+                                yield ModelTextDelta(shown)
+                        case ModelReply():
                             reply = item
             used.append(reply.usage)
             if shown := sight.finish():
-                yield TextPiece(shown)
+                yield ModelTextDelta(shown)
             try:
                 understood = _understood(reply, sight)
             except InvalidReply as fault:
@@ -82,7 +82,7 @@ class JsonProtocol:
                 asking = _asked_again(asking, reply, fault)
                 continue
             if understood.text and not sight.has_begun:
-                yield TextPiece(understood.text)
+                yield ModelTextDelta(understood.text)
             yield replace(understood, usage=_sum(used))
             return
 
@@ -90,47 +90,47 @@ class JsonProtocol:
         await self._inner.close()
 
 
-def _understood(reply: Reply, sight: AnswerInSight) -> Reply:
+def _understood(reply: ModelReply, sight: StreamingAnswerParser) -> ModelReply:
     """What the model means. An answer that was shown is the answer."""
     if reply.tool_calls and not reply.text.strip():
         # The server parsed the call itself, and the reply had nothing else. With text beside it, it may be
         # a quotation, and the text is read like any other.
         return reply
     if sight.has_begun and "".join(sight.text).strip():
-        return Reply("".join(sight.text), (), _end(reply))
+        return ModelReply("".join(sight.text), (), _end(reply))
     if reply.finish_reason is FinishReason.content_filter:
         return replace(reply, text="")
     if reply.finish_reason is FinishReason.length:
         raise InvalidReply("it was cut off because it is too long")
-    return _as_reply(read_reply(reply.text))
+    return _as_reply(parse_json_reply(reply.text))
 
 
-def _end(reply: Reply) -> FinishReason:
+def _end(reply: ModelReply) -> FinishReason:
     return reply.finish_reason if reply.finish_reason is not FinishReason.tool_calls else FinishReason.stop
 
 
-def _as_reply(read: JsonReply) -> Reply:
+def _as_reply(read: JsonReply) -> ModelReply:
     calls = tuple(RequestedCall(new_call_id(), call.name, call.arguments) for call in read.calls)
-    return Reply(read.answer, calls, FinishReason.tool_calls if calls else FinishReason.stop)
+    return ModelReply(read.answer, calls, FinishReason.tool_calls if calls else FinishReason.stop)
 
 
-def _asked_again(asked: ModelRequest, reply: Reply, fault: InvalidReply) -> ModelRequest:
+def _asked_again(asked: ModelRequest, reply: ModelReply, fault: InvalidReply) -> ModelRequest:
     said = assistant_message(reply.text[:_LONGEST_QUOTE] or "(nothing)")
     return replace(asked, messages=(*asked.messages, said, user_message(_REPAIR.format(fault=fault))))
 
 
-def _sum(used: list[Usage | None]) -> Usage | None:
+def _sum(used: list[TokenUsage | None]) -> TokenUsage | None:
     known = [usage for usage in used if usage is not None]
     if not known:
         return None
-    return Usage(sum(each.input_tokens for each in known), sum(each.output_tokens for each in known))
+    return TokenUsage(sum(each.input_tokens for each in known), sum(each.output_tokens for each in known))
 
 
 # -- the conversation in this form -------------------------------------------------------------------
 
 
 def _in_neutral_form(request: ModelRequest) -> ModelRequest:
-    messages = decoded(request.messages)
+    messages = decode_messages(request.messages)
     system = [message.content for message in messages if message.role == "system"]
     prompt = system_message("\n\n".join([*system, _told_of_tools(request)]))
     spoken = [message for message in messages if message.role != "system"]
@@ -152,7 +152,7 @@ def _told_of_tools(request: ModelRequest) -> str:
     return "\n".join(lines)
 
 
-def _spoken(messages: list[Message]) -> list[bytes]:
+def _spoken(messages: list[DecodedMessage]) -> list[bytes]:
     """Results of one turn together, as a message of the person: such models know no other roles."""
     encoded: list[bytes] = []
     results: list[dict[str, object]] = []
@@ -177,7 +177,7 @@ def _results(results: list[dict[str, object]]) -> bytes:
     return user_message(orjson.dumps({"tool_results": results}).decode())
 
 
-def _as_written(message: Message) -> str:
+def _as_written(message: DecodedMessage) -> str:
     calls = [{"name": name, "arguments": _value(arguments)} for _, name, arguments in message.calls]
     answer = "" if calls else message.content
     return orjson.dumps({"tool_calls": calls, "final_answer": answer}).decode()

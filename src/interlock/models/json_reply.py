@@ -2,11 +2,11 @@
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from interlock.infra.records import dataclass
-from interlock.infra.text import quotable, storable
-from interlock.models.assembling import MAX_CALLS
+from interlock.core.text import safe_excerpt, sanitize_text
+from interlock.models.stream_accumulator import MAX_CALLS
 
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
 _FENCE = "```"
@@ -31,7 +31,7 @@ class JsonReply:
     answer: str = ""
 
 
-def read_reply(text: str) -> JsonReply:
+def parse_json_reply(text: str) -> JsonReply:
     """The whole reply is the object, after thoughts and within at most one fence."""
     document = _document(_THOUGHTS.sub("", text).strip())
     if unknown := sorted(document.keys() - _KEYS):
@@ -50,7 +50,7 @@ def read_reply(text: str) -> JsonReply:
         return JsonReply(tuple(_call(number, call) for number, call in enumerate(calls)))
     if not answer.strip():
         raise InvalidReply("tool_calls and final_answer are both empty; give one of them")
-    return JsonReply(answer=storable(answer).lstrip())
+    return JsonReply(answer=sanitize_text(answer).lstrip())
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _unfenced(text: str) -> str:
 
 
 def _shown(key: str) -> str:
-    return quotable(storable(key), _LONGEST_KEY)
+    return safe_excerpt(sanitize_text(key), _LONGEST_KEY)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _call(number: int, call: Any) -> JsonCall:
         raise InvalidReply(f"{where}.name must be the name of a tool")
     if not isinstance(arguments, dict):
         raise InvalidReply(f"{where}.arguments must be an object")
-    return JsonCall(storable(name), storable(json.dumps(arguments, ensure_ascii=False)))
+    return JsonCall(sanitize_text(name), sanitize_text(json.dumps(arguments, ensure_ascii=False)))
 
 
 # -- while it arrives --------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ _LONGEST_BEGINNING = 200
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
 
 
-class AnswerInSight:
+class StreamingAnswerParser:
     """Finds the answer's text in a reply that is still arriving.
 
     It is in sight once an empty `tool_calls` and the beginning of `final_answer` have come, in that order:
@@ -204,7 +204,7 @@ class AnswerInSight:
         self._rest = rest[at:]
         if self._high and (is_last or self.has_ended):
             text.append("\ufffd")
-        return storable("".join(text))
+        return sanitize_text("".join(text))
 
     def _joined(self, text: str) -> str:
         """Two escapes may be one character; half of one is none."""

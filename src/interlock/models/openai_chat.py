@@ -3,25 +3,30 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
 import aiohttp
 import orjson
 
-from interlock.infra.records import dataclass
-from interlock.models.assembling import Assembly
-from interlock.models.faults import error_text, refusal, retry_after, told_of, unreadable
 from interlock.models.provider import (
     ModelError,
     ModelFault,
-    ModelItem,
     ModelRequest,
-    TextPiece,
+    ModelStreamItem,
+    ModelTextDelta,
     ToolChoice,
 )
-from interlock.models.sse import EventReader, TooLong
+from interlock.models.server_errors import (
+    error_from_status,
+    error_text,
+    parse_error_body,
+    parse_retry_after,
+    unreadable_reply_error,
+)
+from interlock.models.sse import SseEventTooLong, SseReader
+from interlock.models.stream_accumulator import StreamAccumulator
 
 _MAX_ERROR_BYTES = 64 * 1024
 _LONG_BYTES = 256 * 1024
@@ -32,7 +37,7 @@ _CLOSING_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ChatEndpoint:
     """Where a model is asked. `idle_seconds` is how long it may say nothing."""
 
     base_url: str
@@ -61,7 +66,7 @@ class _Dialect:
             parts += [self._limit, str(request.max_output_tokens).encode(), b","]
         return parts
 
-    def learns_from(self, error: Any, request: ModelRequest) -> bool:
+    def adapt_to(self, error: Any, request: ModelRequest) -> bool:
         """Whether the request can be put differently, now that the server refused it so."""
         said = error_text(error)
         if self._asks_for_usage and "stream_options" in said:
@@ -73,10 +78,10 @@ class _Dialect:
         return True
 
 
-class OpenAIChat:
+class OpenAIChatProvider:
     """One model at one endpoint; connections are kept between turns."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ChatEndpoint) -> None:
         self._endpoint = endpoint
         self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
@@ -90,15 +95,15 @@ class OpenAIChat:
     def name(self) -> str:
         return self._endpoint.model
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         try:
             response = await self._answered(request)
             async with response:
-                reading = _read(response, Assembly(self._endpoint.api_key))
+                reading = _read(response, StreamAccumulator(self._endpoint.api_key))
                 async with aclosing(reading):
                     async for item in reading:
                         yield item
-        except (aiohttp.ClientError, OSError, TooLong) as error:
+        except (aiohttp.ClientError, OSError, SseEventTooLong) as error:
             raise self._broken(error) from None
 
     async def close(self) -> None:
@@ -114,8 +119,8 @@ class OpenAIChat:
             if response.status == 200:
                 return response
             async with response:
-                error = told_of(await _said(response))
-            if response.status not in (400, 422) or not self._dialect.learns_from(error, request):
+                error = parse_error_body(await _said(response))
+            if response.status not in (400, 422) or not self._dialect.adapt_to(error, request):
                 raise self._refusal(response, error)
 
     def _connected(self) -> aiohttp.ClientSession:
@@ -141,7 +146,7 @@ class OpenAIChat:
     def _broken(self, error: Exception) -> ModelError:
         endpoint = self._endpoint
         match error:
-            case TooLong():
+            case SseEventTooLong():
                 return ModelError(ModelFault.protocol, "the model's server sent a chunk that is too long")
             case aiohttp.ConnectionTimeoutError():
                 text = f"the model's server at {endpoint.base_url} did not accept the connection"
@@ -160,29 +165,31 @@ class OpenAIChat:
         return ModelError(ModelFault.network, "the connection to the model's server was lost")
 
     def _refusal(self, response: aiohttp.ClientResponse, error: Any) -> ModelError:
-        return refusal(
+        return error_from_status(
             response.status,
             error,
             where=f"model '{self._endpoint.model}' at {self._endpoint.base_url}",
             secret=self._endpoint.api_key,
-            retry_after_seconds=retry_after(response.headers.get("Retry-After", "")),
+            retry_after_seconds=parse_retry_after(response.headers.get("Retry-After", "")),
         )
 
 
-async def _read(response: aiohttp.ClientResponse, assembly: Assembly) -> AsyncGenerator[ModelItem]:
+async def _read(
+    response: aiohttp.ClientResponse, assembly: StreamAccumulator
+) -> AsyncGenerator[ModelStreamItem]:
     """Until `[DONE]`, or the end of the connection where the model had finished."""
-    reader, is_answer = EventReader(), False
+    reader, is_answer = SseReader(), False
     async for piece in response.content.iter_any():
         if not is_answer and piece.lstrip()[:1] == b"{":
             # Not a stream at all: some servers cannot, whatever they call it.
             if text := assembly.add(piece + await _bounded(response, _MAX_WHOLE_BYTES)):
-                yield TextPiece(text)
+                yield ModelTextDelta(text)
             yield assembly.reply()
             return
         is_answer = is_answer or not piece.isspace()
         taken = _take(reader.feed(piece), assembly)
         if taken.text:
-            yield TextPiece(taken.text)
+            yield ModelTextDelta(taken.text)
         if taken.fault is not None:
             raise taken.fault
         if taken.is_done:
@@ -191,11 +198,11 @@ async def _read(response: aiohttp.ClientResponse, assembly: Assembly) -> AsyncGe
             return
     taken = _take(reader.finish(), assembly)
     if taken.text:
-        yield TextPiece(taken.text)
+        yield ModelTextDelta(taken.text)
     if taken.fault is not None:
         raise taken.fault
     if "html" in response.content_type:
-        raise unreadable("it is a web page; the address may be wrong")
+        raise unreadable_reply_error("it is a web page; the address may be wrong")
     yield assembly.reply()
 
 
@@ -208,7 +215,7 @@ class _Taken:
     fault: ModelError | None = None
 
 
-def _take(events: Iterable[bytes], assembly: Assembly) -> _Taken:
+def _take(events: Iterable[bytes], assembly: StreamAccumulator) -> _Taken:
     texts: list[str] = []
     for data in events:
         if data == b"[DONE]":

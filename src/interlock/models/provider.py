@@ -1,11 +1,11 @@
 """What every provider takes and gives, and the ways in which it fails."""
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from interlock.infra.errors import InterlockError
-from interlock.infra.records import dataclass
+from interlock.core.errors import InterlockError
 
 
 class ToolChoice(StrEnum):
@@ -18,8 +18,8 @@ class ToolChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One turn. Messages and tools are encoded already (`models/messages.py`), so that a long history costs
-    no more than joining it.
+    """One turn. Messages and tools are encoded already (`models/message_encoding.py`), so that a long
+    history costs no more than joining it.
     """
 
     messages: tuple[bytes, ...]
@@ -38,9 +38,12 @@ class RequestedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     input_tokens: int
     output_tokens: int
+
+
+NO_USAGE = TokenUsage(0, 0)
 
 
 class FinishReason(StrEnum):
@@ -51,14 +54,14 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TextPiece:
+class ModelTextDelta:
     """Text as it arrives. All pieces of a turn together are its reply's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """The turn, whole: the last thing a provider gives.
 
     One that was stopped by its length or a filter may have neither text nor calls.
@@ -67,13 +70,13 @@ class Reply:
     text: str
     tool_calls: tuple[RequestedCall, ...] = ()
     finish_reason: FinishReason = FinishReason.stop
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
 
 
-ModelItem = TextPiece | Reply
+ModelStreamItem = ModelTextDelta | ModelReply
 
 
-class Provider(Protocol):
+class ModelProvider(Protocol):
     """`stream` gives pieces and at last one reply, or raises `ModelError`.
 
     It is an async generator: whoever stops before the reply closes it (`contextlib.aclosing`), which
@@ -83,7 +86,7 @@ class Provider(Protocol):
     @property
     def name(self) -> str: ...
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]: ...
 
     async def close(self) -> None: ...
 
@@ -105,7 +108,7 @@ class ModelFault(StrEnum):
     validation = "validation"
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether the same request may succeed a little later."""
         return self in _PASSING
 

@@ -17,22 +17,22 @@ from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from interlock.infra.errors import ConfigurationError
-from interlock.models.assembling import new_call_id
-from interlock.models.conversation import Message, decoded
-from interlock.models.faults import error_text
+from interlock.core.errors import ConfigurationError
+from interlock.models.message_decoding import DecodedMessage, decode_messages
 from interlock.models.provider import (
     FinishReason,
     ModelError,
     ModelFault,
-    ModelItem,
+    ModelReply,
     ModelRequest,
-    Reply,
+    ModelStreamItem,
+    ModelTextDelta,
     RequestedCall,
-    TextPiece,
+    TokenUsage,
     ToolChoice,
-    Usage,
 )
+from interlock.models.server_errors import error_text
+from interlock.models.stream_accumulator import new_call_id
 
 _IDLE_SECONDS = 120.0
 # Which ids of calls a provider takes, by its name.
@@ -61,7 +61,7 @@ _FAULTS: tuple[tuple[type[Exception], ModelFault, str], ...] = (
 )
 
 
-def open_provider(provider: str, name: str) -> "PydanticAI":
+def open_provider(provider: str, name: str) -> "PydanticAIProvider":
     """The model of that name. Its key is where the provider expects it, such as ANTHROPIC_API_KEY."""
     try:
         model = infer_model(f"{provider}:{name}")
@@ -70,10 +70,10 @@ def open_provider(provider: str, name: str) -> "PydanticAI":
     secrets = tuple(
         value for key, value in os.environ.items() if value and key.endswith(("_KEY", "_TOKEN"))
     )
-    return PydanticAI(model, secrets)
+    return PydanticAIProvider(model, secrets)
 
 
-class PydanticAI:
+class PydanticAIProvider:
     """`secrets` are kept out of errors."""
 
     def __init__(self, model: Model, secrets: Sequence[str] = ()) -> None:
@@ -84,7 +84,7 @@ class PydanticAI:
     def name(self) -> str:
         return str(self._model.model_name)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         try:
             async with aclosing(self._items(request)) as items:
                 async for item in items:
@@ -97,11 +97,11 @@ class PydanticAI:
     async def close(self) -> None:
         """Clients belong to pydantic-ai, which shares them between models."""
 
-    async def _items(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def _items(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         pieces: list[str] = []
         async with model_request_stream(
             self._model,
-            list(_history(decoded(request.messages), _FITTING.get(self._model.system, _FITS))),
+            list(_history(decode_messages(request.messages), _FITTING.get(self._model.system, _FITS))),
             model_settings=_settings(request),
             model_request_parameters=ModelRequestParameters(function_tools=_tools(request.tools)),
             instrument=False,
@@ -109,7 +109,7 @@ class PydanticAI:
             async for event in stream:
                 if text := _text_of(event):
                     pieces.append(text)
-                    yield TextPiece(text)
+                    yield ModelTextDelta(text)
             response = stream.get()
         yield _reply(response, "".join(pieces))
 
@@ -130,7 +130,9 @@ class PydanticAI:
 # -- there -------------------------------------------------------------------------------------------
 
 
-def _history(conversation: Sequence[Message], fitting: re.Pattern[str]) -> Iterator[messages.ModelMessage]:
+def _history(
+    conversation: Sequence[DecodedMessage], fitting: re.Pattern[str]
+) -> Iterator[messages.ModelMessage]:
     parts: list[messages.ModelRequestPart] = []
     names: dict[str, str] = {}
     for message in conversation:
@@ -157,7 +159,7 @@ def _history(conversation: Sequence[Message], fitting: re.Pattern[str]) -> Itera
         yield messages.ModelRequest(parts=parts)
 
 
-def _response_parts(message: Message, fitting: re.Pattern[str]) -> list[messages.ModelResponsePart]:
+def _response_parts(message: DecodedMessage, fitting: re.Pattern[str]) -> list[messages.ModelResponsePart]:
     parts: list[messages.ModelResponsePart] = []
     if message.content:
         parts.append(messages.TextPart(message.content))
@@ -211,7 +213,7 @@ def _written(arguments: str | Mapping[str, Any] | None) -> str:
     return arguments if isinstance(arguments, str) else orjson.dumps(dict(arguments or {})).decode()
 
 
-def _reply(response: messages.ModelResponse, text: str) -> Reply:
+def _reply(response: messages.ModelResponse, text: str) -> ModelReply:
     calls = tuple(
         RequestedCall(part.tool_call_id or new_call_id(), part.tool_name, _written(part.args))
         for part in response.parts
@@ -224,6 +226,8 @@ def _reply(response: messages.ModelResponse, text: str) -> Reply:
         raise ModelError(ModelFault.protocol, "the model's response is empty")
     used = response.usage
     usage = (
-        Usage(used.input_tokens, used.output_tokens) if used.input_tokens or used.output_tokens else None
+        TokenUsage(used.input_tokens, used.output_tokens)
+        if used.input_tokens or used.output_tokens
+        else None
     )
-    return Reply(text, calls, finish, usage)
+    return ModelReply(text, calls, finish, usage)

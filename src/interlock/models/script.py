@@ -19,14 +19,13 @@ of them is for all other conversations.
 import base64
 import binascii
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from interlock.infra.errors import ConfigurationError
-from interlock.infra.records import dataclass
+from interlock.core.errors import ConfigurationError
 from interlock.models.provider import ModelFault
 
 MAX_SCRIPT_BYTES = 1024 * 1024

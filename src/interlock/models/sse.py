@@ -4,11 +4,11 @@
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
-class TooLong(ValueError):
+class SseEventTooLong(ValueError):
     """An event did not end within the bound."""
 
 
-class EventReader:
+class SseReader:
     """`feed` it bytes; it gives the data of each event that has ended."""
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -40,7 +40,7 @@ class EventReader:
 
     def _bound(self) -> None:
         if self._data_bytes + len(self._held) > self._max_event_bytes:
-            raise TooLong
+            raise SseEventTooLong
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
         if self._is_first:

@@ -5,11 +5,11 @@ from typing import Any, assert_never
 
 import orjson
 
-from interlock.questions.fields import Field, check_choices, check_value
-from interlock.questions.reader import Fault, Reader, checked_text
+from interlock.questions.fields import FormField, check_choices, check_value
+from interlock.questions.json_reader import FieldError, StrictJsonReader, checked_text
 from interlock.questions.widgets import (
     ActionSelection,
-    Comment,
+    CommentPolicy,
     Confirmation,
     Feedback,
     Form,
@@ -28,37 +28,37 @@ Answer = dict[str, Any]
 
 def read_answer(widget: Widget, given: Mapping[str, Any]) -> Answer:
     """The answer as it will be stored, or a `Fault` that names the path of what is wrong with it."""
-    reader = Reader(given)
+    reader = StrictJsonReader(given)
     answer = _read(widget, reader)
     reader.finish(f"an answer to a {widget.type}")
     size = len(orjson.dumps(answer))
     if size > MAX_ANSWER_BYTES:
-        raise Fault("", f"the whole answer can have at most {MAX_ANSWER_BYTES} bytes, not {size}")
+        raise FieldError("", f"the whole answer can have at most {MAX_ANSWER_BYTES} bytes, not {size}")
     return answer
 
 
-def _read(widget: Widget, reader: Reader) -> Answer:
+def _read(widget: Widget, reader: StrictJsonReader) -> Answer:
     match widget:
         case Form():
-            return {"values": _values(widget, Reader(reader.get("values"), "values"))}
+            return {"values": _values(widget, StrictJsonReader(reader.get("values"), "values"))}
         case Selection():
             return _selection(widget, reader)
         case Confirmation():
             return {"confirmed": reader.flag("confirmed")}
         case PlanReview():
             decision = reader.word("decision", DECISIONS)
-            needed = Comment.required if decision == "revise" else Comment.optional
+            needed = CommentPolicy.required if decision == "revise" else CommentPolicy.optional
             return {"decision": decision, **_comment(reader, needed)}
         case Feedback():
             return _feedback(widget, reader)
         case ActionSelection():
             action = reader.word("action", [action.id for action in widget.actions])
-            return {"action": action, **_comment(reader, Comment.optional)}
+            return {"action": action, **_comment(reader, CommentPolicy.optional)}
         case _:
             assert_never(widget)
 
 
-def _values(form: Form, reader: Reader) -> Answer:
+def _values(form: Form, reader: StrictJsonReader) -> Answer:
     """A value for every field, null where it was left empty. Only a field not named gets its default."""
     values = {}
     for field in form.fields:
@@ -69,15 +69,15 @@ def _values(form: Form, reader: Reader) -> Answer:
     return values
 
 
-def _value(field: Field, given: Any, path: str) -> Any:
+def _value(field: FormField, given: Any, path: str) -> Any:
     if given in (None, "", []):
         if field.required:
-            raise Fault(path, "is required")
+            raise FieldError(path, "is required")
         return None
     return check_value(field, given, path)
 
 
-def _selection(widget: Selection, reader: Reader) -> Answer:
+def _selection(widget: Selection, reader: StrictJsonReader) -> Answer:
     chosen = check_choices(
         widget.options, reader.get("choices") if reader.has("choices") else [], "choices"
     )
@@ -89,23 +89,23 @@ def _selection(widget: Selection, reader: Reader) -> Answer:
     low, high = widget.min_choices, widget.max_choices
     if not low <= count <= high:
         wanted = f"{low}" if low == high else f"{low} to {high}"
-        raise Fault("choices", f"{wanted} must be chosen, not {count}")
+        raise FieldError("choices", f"{wanted} must be chosen, not {count}")
     return answer
 
 
-def _feedback(widget: Feedback, reader: Reader) -> Answer:
+def _feedback(widget: Feedback, reader: StrictJsonReader) -> Answer:
     answer: Answer = {}
     if widget.rating_min is not None and widget.rating_max is not None:
         answer["rating"] = reader.integer("rating", widget.rating_min, widget.rating_max)
     return answer | _comment(reader, widget.comment)
 
 
-def _comment(reader: Reader, wanted: Comment) -> Answer:
-    if wanted is Comment.none:
+def _comment(reader: StrictJsonReader, wanted: CommentPolicy) -> Answer:
+    if wanted is CommentPolicy.none:
         return {}
     text = reader.get("comment")
     if text is None or (isinstance(text, str) and not text.strip()):
-        if wanted is Comment.required:
-            raise Fault("comment", "is required: answer in words")
+        if wanted is CommentPolicy.required:
+            raise FieldError("comment", "is required: answer in words")
         return {}
     return {"comment": checked_text(text, "comment", MAX_COMMENT)}

@@ -1,22 +1,22 @@
 """The fields of a form and the options of a choice: what each takes, and whether a value fits."""
 
 import re
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from interlock.infra.records import dataclass
-from interlock.questions.reader import (
+from interlock.questions.json_reader import (
     LARGEST,
-    Fault,
-    Reader,
+    FieldError,
+    StrictJsonReader,
     checked_flag,
     checked_integer,
     checked_list,
     checked_number,
     checked_text,
+    describe_value,
     refuse_duplicates,
-    told,
 )
 
 MAX_LABEL = 200
@@ -55,30 +55,30 @@ MAX_TEXT = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class ChoiceOption:
     value: str
     label: str
     description: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FormField:
     name: str
     label: str
     type: FieldType
     description: str = ""
     required: bool = False
     default: Default = None
-    options: tuple[Option, ...] = ()
+    options: tuple[ChoiceOption, ...] = ()
     min: float | None = None
     max: float | None = None
     max_length: int | None = None
 
 
-def read_field(reader: Reader) -> Field:
+def read_field(reader: StrictJsonReader) -> FormField:
     name = read_name(reader, "name")
     kind = FieldType(reader.word("type", list(FieldType), default=FieldType.text))
-    field = Field(
+    field = FormField(
         name=name,
         label=reader.text("label", MAX_LABEL, default=name),
         type=kind,
@@ -104,23 +104,23 @@ def _default(value: Any) -> Any:
     return None if value in ("", ()) else value
 
 
-def _bounds(reader: Reader, kind: FieldType) -> dict[str, Any]:
+def _bounds(reader: StrictJsonReader, kind: FieldType) -> dict[str, Any]:
     check = checked_integer if kind is FieldType.integer else checked_number
     bounds = {key: check(reader.get(key), reader.at(key)) for key in ("min", "max") if reader.has(key)}
     if bounds.get("min", -LARGEST) > bounds.get("max", LARGEST):
-        raise Fault(reader.at("max"), f"must not be less than min ({bounds['min']})")
+        raise FieldError(reader.at("max"), f"must not be less than min ({bounds['min']})")
     return bounds
 
 
-def read_options(reader: Reader) -> tuple[Option, ...]:
+def read_options(reader: StrictJsonReader) -> tuple[ChoiceOption, ...]:
     found = tuple(_option(item) for item in reader.objects("options", 1, MAX_OPTIONS))
     refuse_duplicates([option.value for option in found], reader.at("options"), "value")
     return found
 
 
-def _option(reader: Reader) -> Option:
+def _option(reader: StrictJsonReader) -> ChoiceOption:
     value = reader.text("value", MAX_VALUE)
-    option = Option(
+    option = ChoiceOption(
         value=value,
         label=reader.text("label", MAX_LABEL, default=value),
         description=reader.text("description", MAX_DESCRIPTION, default=""),
@@ -129,10 +129,10 @@ def _option(reader: Reader) -> Option:
     return option
 
 
-def read_name(reader: Reader, key: str) -> str:
+def read_name(reader: StrictJsonReader, key: str) -> str:
     name = reader.text(key, 64)
     if not _NAME.fullmatch(name):
-        raise Fault(
+        raise FieldError(
             reader.at(key),
             f"must start with a letter and contain only letters, digits, _ and -, not {name!r}",
         )
@@ -142,7 +142,7 @@ def read_name(reader: Reader, key: str) -> str:
 # -- does a value fit? -------------------------------------------------------------------------------
 
 
-def check_value(field: Field, value: object, path: str) -> Any:
+def check_value(field: FormField, value: object, path: str) -> Any:
     """The value as it will be stored, or a `Fault`. Nothing is converted: "5" is not a number."""
     match field.type:
         case FieldType.text | FieldType.multiline:
@@ -159,42 +159,42 @@ def check_value(field: Field, value: object, path: str) -> Any:
             return check_choices(field.options, value, path)
 
 
-def _check_text(field: Field, value: object, path: str) -> str:
+def _check_text(field: FormField, value: object, path: str) -> str:
     text = checked_text(value, path, field.max_length or MAX_TEXT, empty=not field.required)
     if field.type is FieldType.text and len(text.splitlines()) > 1:
-        raise Fault(path, "must be one line")
+        raise FieldError(path, "must be one line")
     return text
 
 
-def _check_number(field: Field, value: object, path: str) -> int | float:
+def _check_number(field: FormField, value: object, path: str) -> int | float:
     number = (checked_integer if field.type is FieldType.integer else checked_number)(value, path)
     if field.min is not None and number < field.min:
-        raise Fault(path, f"must be at least {field.min:g}, not {number:g}")
+        raise FieldError(path, f"must be at least {field.min:g}, not {number:g}")
     if field.max is not None and number > field.max:
-        raise Fault(path, f"must be at most {field.max:g}, not {number:g}")
+        raise FieldError(path, f"must be at most {field.max:g}, not {number:g}")
     return number
 
 
 def _check_date(value: object, path: str) -> str:
     if not isinstance(value, str) or not _DATE.fullmatch(value):
-        raise Fault(path, f"must be a date such as 2026-12-31, not {told(value)}")
+        raise FieldError(path, f"must be a date such as 2026-12-31, not {describe_value(value)}")
     try:
         date.fromisoformat(value)
     except ValueError:
-        raise Fault(path, f"there is no such date as {value}") from None
+        raise FieldError(path, f"there is no such date as {value}") from None
     return value
 
 
-def check_choice(options: tuple[Option, ...], value: object, path: str) -> str:
+def check_choice(options: tuple[ChoiceOption, ...], value: object, path: str) -> str:
     offered = [option.value for option in options]
     if not isinstance(value, str) or value not in offered:
         names = ", ".join(offered)
         allowed = names if len(names) <= 300 else f"the {len(offered)} options"
-        raise Fault(path, f"must be one of {allowed}, not {told(value)}")
+        raise FieldError(path, f"must be one of {allowed}, not {describe_value(value)}")
     return value
 
 
-def check_choices(options: tuple[Option, ...], value: object, path: str) -> list[str]:
+def check_choices(options: tuple[ChoiceOption, ...], value: object, path: str) -> list[str]:
     members = checked_list(value, path, 0, len(options))
     chosen = [check_choice(options, item, where) for where, item in members]
     refuse_duplicates(chosen, path, "")

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
-from interlock.questions.fields import Field, FieldType
+from interlock.questions.fields import FieldType, FormField
 from interlock.questions.widgets import (
-    Action,
     ActionSelection,
+    ActionStyle,
     Confirmation,
     Feedback,
     Form,
     PlanReview,
     Selection,
-    Style,
     Widget,
+    WidgetAction,
 )
 
 _DECISIONS = {"approve": "Approved", "reject": "Rejected", "revise": "Revision requested"}
@@ -55,7 +55,7 @@ def _offered(widget: Widget) -> Iterator[str]:
             assert_never(widget)
 
 
-def _field_line(field: Field) -> str:
+def _field_line(field: FormField) -> str:
     bounds = [
         f"{word} {bound:g}"
         for word, bound in (("at least", field.min), ("at most", field.max))
@@ -78,8 +78,8 @@ def _option_lines(widget: Selection) -> Iterator[str]:
         yield f"  (choose {widget.min_choices} to {widget.max_choices})"
 
 
-def _action_line(number: int, action: Action) -> str:
-    mark = " (dangerous)" if action.style is Style.danger else ""
+def _action_line(number: int, action: WidgetAction) -> str:
+    mark = " (dangerous)" if action.style is ActionStyle.danger else ""
     return f"  {number}. {_named(action.id, action.label)}{mark}{_after(action.description)}"
 
 
@@ -109,7 +109,7 @@ def _answered(widget: Widget, answer: Mapping[str, Any]) -> Iterator[str]:
         yield str(answer["comment"])
 
 
-def _field_value(field: Field, values: Mapping[str, Any]) -> str:
+def _field_value(field: FormField, values: Mapping[str, Any]) -> str:
     value = values.get(field.name)
     if value is None:
         return "(empty)"

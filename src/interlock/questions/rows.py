@@ -1,19 +1,18 @@
 """A question as a row, and every statement about such rows."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
 import orjson
 
-from interlock.infra.records import dataclass
-from interlock.questions.reader import Fault
+from interlock.db.driver import DbConnection, Row
+from interlock.questions.json_reader import FieldError
 from interlock.questions.widgets import Widget, read_widget
-from interlock.store.driver import Connection, Row
 
 
-class Status(StrEnum):
+class QuestionStatus(StrEnum):
     open = "open"
     answered = "answered"
     expired = "expired"
@@ -33,7 +32,7 @@ class Question:
     authority_digest: str
     widget: str
     document: Mapping[str, Any]
-    status: Status
+    status: QuestionStatus
     answer: Mapping[str, Any] | None = None
     close_reason: str | None = None
     asked_seq: int
@@ -44,7 +43,7 @@ class Question:
     def read_widget(self) -> Widget:
         """What was asked; a `Fault` where somebody changed the row into something that is no question."""
         if not isinstance(self.document, Mapping):
-            raise Fault("", "the stored question cannot be read")
+            raise FieldError("", "the stored question cannot be read")
         return read_widget(self.document)
 
     @property
@@ -122,15 +121,15 @@ def question_of(row: Row) -> Question:
     values = dict(zip(_COLUMNS, row, strict=True))
     values["document"] = orjson.loads(values["document"])
     values["answer"] = None if values["answer"] is None else orjson.loads(values["answer"])
-    values["status"] = Status(values["status"])
+    values["status"] = QuestionStatus(values["status"])
     return Question(**values)
 
 
-def questions_of(connection: Connection, session_id: str, task: str | None) -> list[Question]:
+def questions_of(connection: DbConnection, session_id: str, task: str | None) -> list[Question]:
     """All that a task asked, the oldest first, whatever became of it."""
     return [question_of(row) for row in connection.query(OF_TASK, (session_id, task or ""))]
 
 
-def waiting_intents(connection: Connection, session_id: str) -> frozenset[str]:
+def waiting_intents(connection: DbConnection, session_id: str) -> frozenset[str]:
     """The calls of a session that wait for an answer, by the id of their intent."""
     return frozenset(str(row[0]) for row in connection.query(WAITING_INTENTS, (session_id,)))

@@ -1,23 +1,22 @@
 """The six ways to ask, as frozen values. `read_widget` makes one from JSON, or names the fault's path."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
 import orjson
 
-from interlock.infra.records import dataclass
 from interlock.questions.fields import (
     MAX_DESCRIPTION,
     MAX_LABEL,
-    Field,
-    Option,
+    ChoiceOption,
+    FormField,
     read_field,
     read_name,
     read_options,
 )
-from interlock.questions.reader import Fault, Reader, refuse_duplicates
+from interlock.questions.json_reader import FieldError, StrictJsonReader, refuse_duplicates
 
 MAX_DOCUMENT_BYTES = 32_768
 MAX_MESSAGE = 4000
@@ -39,13 +38,13 @@ class WidgetType(StrEnum):
     action_selection = "action_selection"
 
 
-class Style(StrEnum):
+class ActionStyle(StrEnum):
     default = "default"
     primary = "primary"
     danger = "danger"
 
 
-class Comment(StrEnum):
+class CommentPolicy(StrEnum):
     """Whether a person may, or must, write something."""
 
     none = "none"
@@ -65,7 +64,7 @@ class _Widget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form(_Widget):
     type = WidgetType.form
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     submit_label: str = "Submit"
 
 
@@ -74,7 +73,7 @@ class Selection(_Widget):
     """`other` is one more choice, in the person's own words."""
 
     type = WidgetType.selection
-    options: tuple[Option, ...]
+    options: tuple[ChoiceOption, ...]
     multiple: bool = False
     min_choices: int = 1
     max_choices: int = 1
@@ -105,21 +104,21 @@ class Feedback(_Widget):
     type = WidgetType.feedback
     rating_min: int | None = None
     rating_max: int | None = None
-    comment: Comment = Comment.optional
+    comment: CommentPolicy = CommentPolicy.optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class WidgetAction:
     id: str
     label: str
     description: str = ""
-    style: Style = Style.default
+    style: ActionStyle = ActionStyle.default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSelection(_Widget):
     type = WidgetType.action_selection
-    actions: tuple[Action, ...]
+    actions: tuple[WidgetAction, ...]
 
 
 Widget = Form | Selection | Confirmation | PlanReview | Feedback | ActionSelection
@@ -127,7 +126,7 @@ Widget = Form | Selection | Confirmation | PlanReview | Feedback | ActionSelecti
 
 def read_widget(arguments: Mapping[str, Any]) -> Widget:
     """A question that can be put, or a `Fault` that names the path of what is wrong with it."""
-    reader = Reader(arguments)
+    reader = StrictJsonReader(arguments)
     kind = WidgetType(reader.word("type", list(WidgetType)))
     shared = {
         "message": reader.text("message", MAX_MESSAGE),
@@ -137,7 +136,7 @@ def read_widget(arguments: Mapping[str, Any]) -> Widget:
     reader.finish(f"a question of type {kind}")
     size = len(orjson.dumps(document_of(widget)))
     if size > MAX_DOCUMENT_BYTES:
-        raise Fault("", f"the whole question can have at most {MAX_DOCUMENT_BYTES} bytes, not {size}")
+        raise FieldError("", f"the whole question can have at most {MAX_DOCUMENT_BYTES} bytes, not {size}")
     return widget
 
 
@@ -158,14 +157,14 @@ def _plain(value: Any) -> Any:
 # -- one reader a type -------------------------------------------------------------------------------
 
 
-def _form(reader: Reader, shared: dict[str, str]) -> Form:
+def _form(reader: StrictJsonReader, shared: dict[str, str]) -> Form:
     found = tuple(read_field(item) for item in reader.objects("fields", 1, MAX_FIELDS))
     refuse_duplicates([field.name for field in found], "fields", "name")
     label = reader.text("submit_label", MAX_LABEL, default="Submit")
     return Form(**shared, fields=found, submit_label=label)
 
 
-def _selection(reader: Reader, shared: dict[str, str]) -> Selection:
+def _selection(reader: StrictJsonReader, shared: dict[str, str]) -> Selection:
     options = read_options(reader)
     multiple = reader.flag("multiple", default=False)
     allow_other = reader.flag("allow_other", default=False)
@@ -173,7 +172,7 @@ def _selection(reader: Reader, shared: dict[str, str]) -> Selection:
     if not multiple:
         for key in ("min_choices", "max_choices"):
             if reader.has(key) and reader.get(key) != 1:
-                raise Fault(key, "is valid only for a selection with multiple set to true")
+                raise FieldError(key, "is valid only for a selection with multiple set to true")
     high = reader.integer("max_choices", 1, most, default=most if multiple else 1)
     low = reader.integer("min_choices", 0, high, default=1)
     return Selection(
@@ -186,7 +185,7 @@ def _selection(reader: Reader, shared: dict[str, str]) -> Selection:
     )
 
 
-def _confirmation(reader: Reader, shared: dict[str, str]) -> Confirmation:
+def _confirmation(reader: StrictJsonReader, shared: dict[str, str]) -> Confirmation:
     return Confirmation(
         **shared,
         confirm_label=reader.text("confirm_label", MAX_LABEL, default="Yes"),
@@ -195,46 +194,46 @@ def _confirmation(reader: Reader, shared: dict[str, str]) -> Confirmation:
     )
 
 
-def _plan_review(reader: Reader, shared: dict[str, str]) -> PlanReview:
+def _plan_review(reader: StrictJsonReader, shared: dict[str, str]) -> PlanReview:
     plan = reader.text("plan", MAX_PLAN)
     return PlanReview(**shared, plan=plan, steps=reader.texts("steps", MAX_STEPS, MAX_STEP))
 
 
-def _feedback(reader: Reader, shared: dict[str, str]) -> Feedback:
+def _feedback(reader: StrictJsonReader, shared: dict[str, str]) -> Feedback:
     low: int | None = None
     high: int | None = None
     if reader.has("rating_max"):
         high = reader.integer("rating_max", 1, MAX_RATING)
         low = reader.integer("rating_min", 0, high - 1, default=min(1, high - 1))
     elif reader.has("rating_min"):
-        raise Fault("rating_max", "is missing: a rating needs both ends")
+        raise FieldError("rating_max", "is missing: a rating needs both ends")
     # Without a rating the words are all there is: an empty answer would say nothing.
-    fallback = Comment.optional if high is not None else Comment.required
-    comment = Comment(reader.word("comment", list(Comment), default=fallback))
-    if high is None and comment is not Comment.required:
-        raise Fault("comment", "must be required if there is no rating")
+    fallback = CommentPolicy.optional if high is not None else CommentPolicy.required
+    comment = CommentPolicy(reader.word("comment", list(CommentPolicy), default=fallback))
+    if high is None and comment is not CommentPolicy.required:
+        raise FieldError("comment", "must be required if there is no rating")
     return Feedback(**shared, rating_min=low, rating_max=high, comment=comment)
 
 
-def _action_selection(reader: Reader, shared: dict[str, str]) -> ActionSelection:
+def _action_selection(reader: StrictJsonReader, shared: dict[str, str]) -> ActionSelection:
     actions = tuple(_action(item) for item in reader.objects("actions", 1, MAX_ACTIONS))
     refuse_duplicates([action.id for action in actions], "actions", "id")
     return ActionSelection(**shared, actions=actions)
 
 
-def _action(reader: Reader) -> Action:
+def _action(reader: StrictJsonReader) -> WidgetAction:
     identity = read_name(reader, "id")
-    action = Action(
+    action = WidgetAction(
         id=identity,
         label=reader.text("label", MAX_LABEL, default=identity),
         description=reader.text("description", MAX_DESCRIPTION, default=""),
-        style=Style(reader.word("style", list(Style), default=Style.default)),
+        style=ActionStyle(reader.word("style", list(ActionStyle), default=ActionStyle.default)),
     )
     reader.finish("an action")
     return action
 
 
-_READERS: dict[WidgetType, Callable[[Reader, dict[str, str]], Widget]] = {
+_READERS: dict[WidgetType, Callable[[StrictJsonReader, dict[str, str]], Widget]] = {
     WidgetType.form: _form,
     WidgetType.selection: _selection,
     WidgetType.confirmation: _confirmation,

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from interlock.infra.records import dataclass
-from interlock.redaction.harmless import CALLABLE
+from interlock.redaction.non_secrets import CALLABLE
 
 # So much before a match is looked at, so that a stream need not keep more.
 LOOKS_BACK = 256
@@ -15,7 +15,7 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;]*[mK]")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SecretCandidate:
     """`start` is where the match begins, `begin` and `end` hold what may be secret."""
 
     text: bytes
@@ -53,4 +53,4 @@ class Candidate:
         return self.follower in (b"(", b"[", b"{") and CALLABLE.fullmatch(self.value) is not None
 
 
-Check = Callable[[Candidate], bool]
+Check = Callable[[SecretCandidate], bool]

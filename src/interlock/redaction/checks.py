@@ -7,10 +7,11 @@ bytes before the match and one behind the candidate, so that a stream can ask it
 import re
 from dataclasses import replace
 
-from interlock.redaction import words
-from interlock.redaction.candidate import Candidate, Check
-from interlock.redaction.encoded import basic_credentials, key_block, url_in_base64, web_token
-from interlock.redaction.harmless import (
+from interlock.redaction import word_checks
+from interlock.redaction.candidate import Check, SecretCandidate
+from interlock.redaction.code_heuristics import is_code, is_long_base64, is_path, is_type, is_type_in_quotes
+from interlock.redaction.encoded_values import basic_credentials, key_block, url_in_base64, web_token
+from interlock.redaction.non_secrets import (
     AFTER_SCHEME,
     ALONE,
     ASSIGNED,
@@ -29,25 +30,25 @@ from interlock.redaction.harmless import (
     IDENTIFIER,
     IN_DATA,
     NAME,
-    NAME_OF_ONE,
     NUMBERED_WORDS,
     OBJECT,
     OBJECT_NAME,
     OF_A_TOKEN,
     OF_AN_OBJECT,
     PASSPHRASE,
+    PASSWORD_CONTEXT,
     PASSWORD_NAME,
     PLAIN_WORDS,
     PROGRAM,
     REGEX,
     REST_OF_A_MARK,
     SCHEME,
+    SECRET_VARIABLE_NAME,
     SECTION,
     SENTENCE_WORDS,
     SIGN,
     SIGN_INSIDE,
     SPACED_NAME,
-    SPEAKS_OF_ONE,
     SWITCHED_OFF,
     TEMPLATE,
     TIGHT,
@@ -61,12 +62,11 @@ from interlock.redaction.harmless import (
     has_safe_name,
     is_placeholder,
 )
-from interlock.redaction.in_code import is_code, is_long_base64, is_path, is_type, is_type_in_quotes
 from interlock.redaction.randomness import (
     case_changes,
     has_odd_capitals,
     is_gibberish,
-    is_no_name,
+    is_unlike_identifier,
     kinds,
     looks_random,
 )
@@ -77,21 +77,21 @@ _MAX_WORDS = 6
 _SHORT = 4
 
 
-def quoted_value(candidate: Candidate) -> bool:
+def quoted_value(candidate: SecretCandidate) -> bool:
     """A literal in a text that is given a secret's name."""
     candidate = _behind_scheme(candidate)
     value = candidate.value.strip(b"` \t\r\n\f\v")
-    is_token = OF_A_TOKEN.search(candidate.said) and not SPEAKS_OF_ONE.search(candidate.said)
-    if is_token and words.are_no_token(value, candidate.context):
+    is_token = OF_A_TOKEN.search(candidate.said) and not PASSWORD_CONTEXT.search(candidate.said)
+    if is_token and word_checks.are_no_token(value, candidate.context):
         return False
-    return given_value(candidate)
+    return assigned_value(candidate)
 
 
-def given_value(candidate: Candidate) -> bool:
+def assigned_value(candidate: SecretCandidate) -> bool:
     """What is given a secret's name: anything but a placeholder, a label or a path."""
     candidate = _behind_scheme(candidate)
     value = candidate.value.strip(b"` \t\r\n\f\v")
-    is_short = len(value) < _SHORT and words.is_short(value, candidate.context)
+    is_short = len(value) < _SHORT and word_checks.is_short(value, candidate.context)
     if is_short or is_placeholder(value) or is_path(value):
         return False
     context = candidate.context
@@ -108,13 +108,13 @@ def given_value(candidate: Candidate) -> bool:
     ):
         return False
     if b" " in value or b"\t" in value:
-        return words.are_passphrase(value)
+        return word_checks.are_passphrase(value)
     if value.isdigit():
         return len(value) >= 6 or PASSWORD_NAME.search(context) is not None
-    return not WORDS.fullmatch(value) or words.are_secret(value, context)
+    return not WORDS.fullmatch(value) or word_checks.are_secret(value, context)
 
 
-def _behind_scheme(candidate: Candidate) -> Candidate:
+def _behind_scheme(candidate: SecretCandidate) -> SecretCandidate:
     """What a header has behind its scheme: `Bearer` and a token."""
     scheme = SCHEME.match(candidate.value)
     if scheme is None or is_type_in_quotes(candidate.value):
@@ -122,7 +122,7 @@ def _behind_scheme(candidate: Candidate) -> Candidate:
     return replace(candidate, begin=candidate.begin + scheme.end())
 
 
-def bare_value(candidate: Candidate) -> bool:
+def bare_value(candidate: SecretCandidate) -> bool:
     """A value without quotes: in code it would be a name, a call or a number."""
     value = candidate.value
     if candidate.text[candidate.end - 1 : candidate.end] in b".:!?" and len(value) < 10:
@@ -136,31 +136,35 @@ def bare_value(candidate: Candidate) -> bool:
     if value.isdigit():
         return len(value) >= 6 and PASSWORD_NAME.search(context) is not None
     if not candidate.is_called and (ENV_NAME.search(context) or IN_DATA.search(context)):
-        is_named = words.is_named(value, context) and not CONSTANT.fullmatch(value)
-        return is_named or not NAME.fullmatch(value) or is_no_name(value)
-    if words.is_word(value) and candidate.follower in b"\r\n\\,}\"'" and UPPER_NAME.search(context):
-        return words.is_named(value, context)
+        is_named = word_checks.is_named(value, context) and not CONSTANT.fullmatch(value)
+        return is_named or not NAME.fullmatch(value) or is_unlike_identifier(value)
+    if word_checks.is_word(value) and candidate.follower in b"\r\n\\,}\"'" and UPPER_NAME.search(context):
+        return word_checks.is_named(value, context)
     if is_code(value, candidate) or CONSTANT.fullmatch(value):
         return False
     if b"&" in value:
-        return told_value(candidate)
+        return contextual_value(candidate)
     name = value.lstrip(b"!")
     is_name = NAME.fullmatch(value) is not None or IDENTIFIER.fullmatch(name) is not None
-    return not is_name or (PASSWORD_NAME.search(context) is not None and is_no_name(name)) or _is_long(name)
+    return (
+        not is_name
+        or (PASSWORD_NAME.search(context) is not None and is_unlike_identifier(name))
+        or _is_long(name)
+    )
 
 
 def _is_short(value: bytes, context: bytes) -> bool:
     """Without quotes, where the same in a program would be a variable."""
-    return not (TIGHT.search(context) and VARIABLE.search(context)) or words.is_short(value, context)
+    return not (TIGHT.search(context) and VARIABLE.search(context)) or word_checks.is_short(value, context)
 
 
 def _is_long(value: bytes) -> bool:
     """A random text that by chance looks like a name of a variable."""
-    is_motley = len(value) >= 20 and is_gibberish(value) and _is_motley(value)
+    is_motley = len(value) >= 20 and is_gibberish(value) and _has_mixed_case(value)
     return (is_motley or looks_random(value, 20)) and not is_type(value)
 
 
-def _is_motley(value: bytes) -> bool:
+def _has_mixed_case(value: bytes) -> bool:
     return case_changes(value) * 4 >= len(value)
 
 
@@ -171,7 +175,7 @@ def _is_no_value(value: bytes, context: bytes) -> bool:
     return FIELD.fullmatch(value) is not None and not looks_random(value.partition(b"=")[2], 12)
 
 
-def named_value(candidate: Candidate) -> bool:
+def named_value(candidate: SecretCandidate) -> bool:
     quote = candidate.text[candidate.begin - 1 : candidate.begin]
     if quote not in (b'"', b"'", b"`"):
         return bare_value(candidate)
@@ -180,13 +184,13 @@ def named_value(candidate: Candidate) -> bool:
     return not is_command and quoted_value(candidate)
 
 
-def element_text(candidate: Candidate) -> bool:
+def element_text(candidate: SecretCandidate) -> bool:
     """Not the name of a group in a regular expression, which is written the same way."""
     is_group = candidate.text[max(0, candidate.start - 1) : candidate.start] in (b"?", b"P")
     return not is_group and quoted_value(candidate)
 
 
-def line_value(candidate: Candidate) -> bool:
+def line_value(candidate: SecretCandidate) -> bool:
     """All that a line has behind a name. The name decides, unless the line is code or a sentence."""
     value, context = candidate.value, candidate.context
     if len(value) < 3 or is_placeholder(value) or is_path(value) or DOTTED.fullmatch(value):
@@ -194,7 +198,7 @@ def line_value(candidate: Candidate) -> bool:
     if URL.fullmatch(value) or CALL.fullmatch(value) or SCHEME.match(value):
         return False
     is_alone = value.isalpha() and ALONE.search(context) is not None and not _is_in_code(candidate)
-    if has_safe_name(context) or not words.is_named(value, context, is_alone=is_alone):
+    if has_safe_name(context) or not word_checks.is_named(value, context, is_alone=is_alone):
         return False
     is_variable = ENV_NAME.search(context) is not None
     if b" " in value or b"\t" in value:
@@ -202,7 +206,7 @@ def line_value(candidate: Candidate) -> bool:
             return False
         if len(value.split()) > _MAX_WORDS:
             return False
-        is_phrase = words.are_passphrase(value) and not SENTENCE_WORDS.search(value)
+        is_phrase = word_checks.are_passphrase(value) and not SENTENCE_WORDS.search(value)
         return is_variable or (is_phrase and _is_setting(candidate))
     if value.isdigit():
         return len(value) >= 6 or PASSWORD_NAME.search(context) is not None
@@ -215,10 +219,10 @@ def _is_literal(value: bytes, context: bytes, *, is_alone: bool) -> bool:
         return False
     if CAPITALISED.fullmatch(value):
         return is_alone or (UPPER_NAME.search(context) and PASSWORD_NAME.search(context)) is not None
-    return not words.is_reference(value)
+    return not word_checks.is_reference(value)
 
 
-def _is_setting(candidate: Candidate) -> bool:
+def _is_setting(candidate: SecretCandidate) -> bool:
     """By how the line is written: not as most programs assign a variable, `name = value`."""
     context = candidate.context
     if OF_AN_OBJECT.search(context):
@@ -227,16 +231,16 @@ def _is_setting(candidate: Candidate) -> bool:
         return True
     if SECTION.search(candidate.before):
         return True
-    is_plain = len(candidate.value) > 3 and words.is_word(candidate.value)
+    is_plain = len(candidate.value) > 3 and word_checks.is_word(candidate.value)
     return is_plain and ASSIGNED.search(context) is not None and not _is_in_code(candidate)
 
 
-def _is_in_code(candidate: Candidate) -> bool:
+def _is_in_code(candidate: SecretCandidate) -> bool:
     """By the lines before it."""
     return PROGRAM.search(candidate.before) is not None
 
 
-def flag_value(candidate: Candidate) -> bool:
+def flag_value(candidate: SecretCandidate) -> bool:
     value = candidate.value
     if candidate.text[max(0, candidate.start - 1) : candidate.start] in (b"-", b"\\"):
         # A dash between words--like this, or in the source of a manual.
@@ -254,15 +258,15 @@ def _is_off(context: bytes) -> bool:
     return SWITCHED_OFF.search(context) is not None or has_safe_name(context)
 
 
-def header_value(candidate: Candidate) -> bool:
+def header_value(candidate: SecretCandidate) -> bool:
     value = candidate.value
     if is_placeholder(value) or b"://" in value or candidate.follower in (b"(", b"{", b"<", b"$"):
         return False
     digits, lower, upper, others = kinds(value)
-    if NAME_OF_ONE.fullmatch(value) or CONSTANT.fullmatch(value):
+    if SECRET_VARIABLE_NAME.fullmatch(value) or CONSTANT.fullmatch(value):
         return False
     if AFTER_SCHEME.search(candidate.said) and candidate.follower in b"\r\n\\\"'`":
-        return digits or not (words.is_status(value) or value.endswith(b"="))
+        return digits or not (word_checks.is_status(value) or value.endswith(b"="))
     if len(value) < 8:
         return False
     if IDENTIFIER.fullmatch(value) and not (digits or upper):
@@ -270,20 +274,20 @@ def header_value(candidate: Candidate) -> bool:
     return digits or (lower and upper and (others or case_changes(value) >= 4)) or len(value) >= 32
 
 
-def random_value(candidate: Candidate) -> bool:
+def random_value(candidate: SecretCandidate) -> bool:
     if has_safe_name(candidate.context):
         return False
     value = candidate.value
     if UUID.fullmatch(value) or is_placeholder(value):
         return False
-    if (value.count(b"/") > 1 or value.count(b"-") > 3) and not _is_motley(value):
+    if (value.count(b"/") > 1 or value.count(b"-") > 3) and not _has_mixed_case(value):
         return False
-    if candidate.follower == b"." or candidate.is_called or NAME_OF_ONE.fullmatch(value):
+    if candidate.follower == b"." or candidate.is_called or SECRET_VARIABLE_NAME.fullmatch(value):
         return False
     return looks_random(value, 16)
 
 
-def random_word(candidate: Candidate) -> bool:
+def random_word(candidate: SecretCandidate) -> bool:
     """At least eight signs that no language would put together."""
     value = candidate.value.rstrip(b".,;:!?)'\"")
     if is_placeholder(value) or is_path(value):
@@ -299,7 +303,7 @@ def random_word(candidate: Candidate) -> bool:
     return not others and lower and upper
 
 
-def random_token(candidate: Candidate) -> bool:
+def random_token(candidate: SecretCandidate) -> bool:
     """The same for a token of a form of its own, which may have become the name of a file.
 
     Its beginning is known; what follows may by chance have no digit.
@@ -308,21 +312,21 @@ def random_token(candidate: Candidate) -> bool:
     if dot and is_path(candidate.value):
         return random_token(replace(candidate, end=candidate.begin + len(name)))
     own = candidate.value.partition(b"-")[2]
-    return random_word(candidate) or (len(own) >= 16 and (_is_motley(own) or is_gibberish(own)))
+    return random_word(candidate) or (len(own) >= 16 and (_has_mixed_case(own) or is_gibberish(own)))
 
 
-def said_value(candidate: Candidate) -> bool:
+def prose_value(candidate: SecretCandidate) -> bool:
     """A word that no sentence has: random, or with a sign or with capitals in the middle of it."""
     value = candidate.value.rstrip(b".,;:!?)'\"")
-    if random_word(candidate) or words.are_password(value, candidate.said):
+    if random_word(candidate) or word_checks.are_password(value, candidate.said):
         return True
     _, lower, upper, _ = kinds(value)
     if len(value) < 8 or not (lower and upper) or is_placeholder(value) or is_path(value):
         return False
-    return SIGN_INSIDE.search(value) is not None or is_no_name(value)
+    return SIGN_INSIDE.search(value) is not None or is_unlike_identifier(value)
 
 
-def told_value(candidate: Candidate) -> bool:
+def contextual_value(candidate: SecretCandidate) -> bool:
     """A random word where the words around it make a secret likely, but do not prove it."""
     value = candidate.value.rstrip(b".,;:!?)'\"*")
     if candidate.is_called or has_safe_name(candidate.context):
@@ -348,19 +352,25 @@ def _is_written(value: bytes) -> bool:
     if value.count(b"/") > 2 and not is_long_base64(value):
         return True
     names = (IDENTIFIER, CAMEL, NUMBERED_WORDS)
-    return any(pattern.fullmatch(value.rstrip(b"(")) for pattern in names) and not is_no_name(value)
+    return any(pattern.fullmatch(value.rstrip(b"(")) for pattern in names) and not is_unlike_identifier(
+        value
+    )
 
 
-def _is_odd(value: bytes, candidate: Candidate) -> bool:
+def _is_odd(value: bytes, candidate: SecretCandidate) -> bool:
     """By its signs and letters, where a password is spoken of or there are signs at all."""
     if SIGN.search(value):
         is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'")
-        if _is_motley(value) or is_no_name(value) or (is_quoted and SIGN_INSIDE.search(value)):
+        if (
+            _has_mixed_case(value)
+            or is_unlike_identifier(value)
+            or (is_quoted and SIGN_INSIDE.search(value))
+        ):
             return True
-    return SPEAKS_OF_ONE.search(candidate.said) is not None and is_no_name(value)
+    return PASSWORD_CONTEXT.search(candidate.said) is not None and is_unlike_identifier(value)
 
 
-def random_list(candidate: Candidate) -> bool:
+def random_list(candidate: SecretCandidate) -> bool:
     """Whether all of several are random; a list of names is not."""
     if candidate.follower in (b"(", b".", b"["):
         return False
@@ -368,7 +378,7 @@ def random_list(candidate: Candidate) -> bool:
     return all(looks_random(item, 12) and not is_placeholder(item) and b"://" not in item for item in items)
 
 
-def lone_word(candidate: Candidate) -> bool:
+def lone_word(candidate: SecretCandidate) -> bool:
     """Not a piece of a longer base64 text."""
     before = candidate.text[max(0, candidate.start - 1) : candidate.start]
     return (
@@ -378,19 +388,19 @@ def lone_word(candidate: Candidate) -> bool:
     )
 
 
-def mixed_word(candidate: Candidate) -> bool:
+def mixed_word(candidate: SecretCandidate) -> bool:
     digits, lower, upper, _ = kinds(candidate.value[2:])
     return digits and lower and upper
 
 
-def url_password(candidate: Candidate) -> bool:
+def url_password(candidate: SecretCandidate) -> bool:
     value = candidate.value
     if value.isdigit():
         return len(value) > 5
     return not is_placeholder(value) and REGEX.fullmatch(value) is None
 
 
-def sql_value(candidate: Candidate) -> bool:
+def sql_value(candidate: SecretCandidate) -> bool:
     value = candidate.value
     if len(value) < 4 or is_placeholder(value) or b" " in value or CODE.match(value):
         return False
@@ -411,8 +421,8 @@ CHECKS: dict[str, Check] = {
     "random-value": random_value,
     "random-word": random_word,
     "random-token": random_token,
-    "said-value": said_value,
-    "told-value": told_value,
+    "said-value": prose_value,
+    "told-value": contextual_value,
     "random-list": random_list,
     "lone-word": lone_word,
     "mixed-word": mixed_word,

@@ -3,7 +3,7 @@
 import re
 from itertools import pairwise
 
-from interlock.redaction.harmless import CAMEL_WITH_ACRONYMS, NUMBERED_WORDS
+from interlock.redaction.non_secrets import CAMEL_WITH_ACRONYMS, NUMBERED_WORDS
 
 # A letter, and those that hardly ever stand behind it in what programs call things: one pair in 5000.
 _HARDLY_FOLLOW = {
@@ -36,7 +36,7 @@ def looks_random(value: bytes, least: int) -> bool:
         return False
     if lower and upper and not others:
         return True
-    if NUMBERED_WORDS.fullmatch(value) and not is_no_name(value):
+    if NUMBERED_WORDS.fullmatch(value) and not is_unlike_identifier(value):
         return False
     runs = re.findall(rb"[A-Za-z]+|[0-9]+", value)
     return len(runs) * 5 >= len(value) or (others and lower and upper and len(runs) * 7 >= len(value))
@@ -68,6 +68,6 @@ def is_gibberish(value: bytes) -> bool:
     return False
 
 
-def is_no_name(value: bytes) -> bool:
+def is_unlike_identifier(value: bytes) -> bool:
     """Letters as in no name that a program gives."""
     return has_odd_capitals(value) or is_gibberish(value)

@@ -1,15 +1,15 @@
 """Replaces every secret by one mark: those the process holds, and whatever looks like one."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from interlock.infra.records import dataclass
-from interlock.redaction.harmless import MARK
-from interlock.redaction.known import MIN_SECRET_LENGTH, rules_for
-from interlock.redaction.names import is_flag_of, is_secret_item, is_secret_name, names_in
-from interlock.redaction.rulebook import Rule, built_in_rules
-from interlock.redaction.scanner import Found, Scanner
+from interlock.redaction.known_secrets import MIN_SECRET_LENGTH, rules_for_values
+from interlock.redaction.non_secrets import MARK
+from interlock.redaction.rule_loader import RedactionRule, load_builtin_rules
+from interlock.redaction.scanner import Scanner, SecretMatch
+from interlock.redaction.secret_names import field_names, is_secret_flag, is_secret_item, is_secret_name
 from interlock.redaction.stream import RedactionStream
 
 __all__ = ["MARK", "MIN_SECRET_LENGTH", "Redacted", "Redactor"]
@@ -31,7 +31,9 @@ class Redacted:
 class Redactor:
     """Knows the secrets this process holds, and the rules. It is made ready when it is first used."""
 
-    def __init__(self, known_values: Iterable[str] = (), rules: Iterable[Rule] | None = None) -> None:
+    def __init__(
+        self, known_values: Iterable[str] = (), rules: Iterable[RedactionRule] | None = None
+    ) -> None:
         self._known = tuple(sorted(set(known_values)))
         self._rules = None if rules is None else tuple(rules)
         self._numbers = _numbers(self._known)
@@ -72,7 +74,7 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         texts: list[str] = []
-        if self._gather(value, texts) and not self._scanner.may_hold(_encoded("\n".join(texts))):
+        if self._gather(value, texts) and not self._scanner.may_contain_secret(_encoded("\n".join(texts))):
             return value
         return self._safe(value)
 
@@ -96,7 +98,7 @@ class Redactor:
         elif isinstance(value, list | tuple):
             before = None
             for item in value:
-                if is_flag_of(before, item) or not self._gather(item, texts):
+                if is_secret_flag(before, item) or not self._gather(item, texts):
                     return False
                 before = item
         elif isinstance(value, dict | Mapping):
@@ -107,7 +109,7 @@ class Redactor:
 
     def _gather_items(self, value: Mapping[Any, Any], texts: list[str]) -> bool:
         """This is done with every event: what is most of it, plain texts, is not handed on."""
-        named = names_in(value)
+        named = field_names(value)
         for key, item in value.items():
             if isinstance(key, str):
                 texts.append(key)
@@ -124,11 +126,11 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            named = names_in(value) or _same
+            named = field_names(value) or _same
             return {self._safe(key): self._safe_item(named(key), item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return type(value)(
-                MARK if is_flag_of(before, item) else self._safe(item)
+                MARK if is_secret_flag(before, item) else self._safe(item)
                 for before, item in zip([None, *value], value, strict=False)
             )
         if isinstance(value, bytes):
@@ -152,15 +154,15 @@ def _numbers(known: Iterable[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def _scanner(known: tuple[str, ...], rules: tuple[Rule, ...] | None) -> Scanner:
-    return Scanner((*rules_for(known), *(built_in_rules() if rules is None else rules)))
+def _scanner(known: tuple[str, ...], rules: tuple[RedactionRule, ...] | None) -> Scanner:
+    return Scanner((*rules_for_values(known), *(load_builtin_rules() if rules is None else rules)))
 
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _apart(found: Iterable[Found]) -> Iterator[tuple[int, int]]:
+def _apart(found: Iterable[SecretMatch]) -> Iterator[tuple[int, int]]:
     """Secrets that overlap become one."""
     begin = end = -1
     for each in found:
@@ -174,7 +176,7 @@ def _apart(found: Iterable[Found]) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-def _masked(data: bytes, found: Iterable[Found]) -> str:
+def _masked(data: bytes, found: Iterable[SecretMatch]) -> str:
     pieces, position = [], 0
     for begin, end in _apart(found):
         pieces += [data[position:begin].decode("utf-8", "surrogatepass"), MARK]

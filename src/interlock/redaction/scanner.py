@@ -6,16 +6,23 @@ sets count no further than they must (`relaxed`), which keeps them small and fas
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import re2
 
-from interlock.infra.records import dataclass
-from interlock.redaction.candidate import LOOKS_BACK, Candidate, Check
-from interlock.redaction.linear import MEMORY_OF_A_SET, Search, Which, options, search_with, which_of
-from interlock.redaction.patterns import Node, beginnings_of, groups_in, source_of
-from interlock.redaction.rulebook import BadRules, Rule
-from interlock.redaction.stand_ins import first_characters, head_of, relaxed
+from interlock.redaction.candidate import LOOKS_BACK, Check, SecretCandidate
+from interlock.redaction.pattern_parser import PatternNode, count_groups, prefix_pattern, to_source
+from interlock.redaction.prefilters import first_characters, head_pattern, relax_pattern
+from interlock.redaction.re2_engine import (
+    MEMORY_OF_A_SET,
+    Search,
+    Which,
+    make_search,
+    make_set_matcher,
+    options,
+)
+from interlock.redaction.rule_loader import InvalidRules, RedactionRule
 
 # A candidate that was no secret is looked into again, unless that would take long.
 _MAX_REJECTED = 256
@@ -35,7 +42,7 @@ _NOWHERE = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SecretMatch:
     """A match from `start` to `stop`, and what in it, from `begin` to `end`, is secret.
 
     Where nothing is (`begin` is `end`), it was a candidate that failed, and how far it was passed over.
@@ -60,25 +67,25 @@ class _Area:
 class Scanner:
     """All rules, made ready. Texts are UTF-8, or bytes of any kind."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        ready = [(rule, rule.loose or source_of(relaxed(rule.tree))) for rule in rules]
+    def __init__(self, rules: Sequence[RedactionRule]) -> None:
+        ready = [(rule, rule.loose or to_source(relax_pattern(rule.tree))) for rule in rules]
         ready.sort(key=lambda each: _knows_many_words(each[1]))
         self._rules = [rule for rule, _ in ready]
         self._loose = [source for _, source in ready]
         self._finders: dict[int, _Finder] = {}
         self._which = self._which_of_all()
 
-    def may_hold(self, data: bytes) -> bool:
+    def may_contain_secret(self, data: bytes) -> bool:
         """False where there is certainly no secret."""
         return bool(self._which(data))
 
-    def find(self, data: bytes, start: int = 0) -> list[Found]:
+    def find(self, data: bytes, start: int = 0) -> list[SecretMatch]:
         """Every secret from `start` on, sorted; of different rules they may overlap."""
-        return [each for each in self.go_through(data, start) if each.begin < each.end]
+        return [each for each in self.scan_with_rejected(data, start) if each.begin < each.end]
 
-    def go_through(self, data: bytes, start: int = 0) -> list[Found]:
+    def scan_with_rejected(self, data: bytes, start: int = 0) -> list[SecretMatch]:
         """The same with what was passed over: cut there, a text would be read in another way."""
-        found: list[Found] = []
+        found: list[SecretMatch] = []
         reached: dict[int, int] = {}
         end = start
         while (begin := end) < len(data):
@@ -90,16 +97,16 @@ class Scanner:
         return sorted(found, key=lambda each: (each.begin, each.end)) if len(found) > 1 else found
 
     @cached_property
-    def _trees(self) -> list[Node]:
-        return [relaxed(rule.tree) for rule in self._rules]
+    def _trees(self) -> list[PatternNode]:
+        return [relax_pattern(rule.tree) for rule in self._rules]
 
     @cached_property
     def heads(self) -> Which:
         """Where it finds nothing, nothing matches, and only the last word can still become a match."""
-        return _which_of(self._rules, (source_of(head_of(tree)) for tree in self._trees))
+        return _which_of(self._rules, (to_source(head_pattern(tree)) for tree in self._trees))
 
     @cached_property
-    def firsts(self) -> re.Pattern[str]:
+    def first_characters_pattern(self) -> re.Pattern[str]:
         """Where it finds nothing, no match can begin; in ASCII it always does."""
         found = [first_characters(tree) for tree in self._trees]
         known = sorted(set().union(*(each for each in found if each is not None)))
@@ -139,13 +146,13 @@ class Scanner:
     def _unfinished(self) -> list[Search]:
         groups: list[list[str]] = []
         # As few as they fit in, since each is a pass: long ones first, short ones where there is room.
-        for beginnings in sorted(map(beginnings_of, self._trees), key=len, reverse=True):
+        for beginnings in sorted(map(prefix_pattern, self._trees), key=len, reverse=True):
             room = _MAX_TOGETHER - len(beginnings)
             group = next((group for group in groups if sum(map(len, group)) <= room), None)
             if group is None:
                 groups.append(group := [])
             group.append(beginnings)
-        return [search_with(f"(?:{'|'.join(group)})\\z") for group in groups]
+        return [make_search(f"(?:{'|'.join(group)})\\z") for group in groups]
 
     def _which_of_all(self) -> Which:
         """By two sets: those that know many words stand behind the others."""
@@ -171,17 +178,17 @@ class Scanner:
 class _Finder:
     """One rule, made ready."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: RedactionRule) -> None:
         tree = rule.tree
-        self._groups = groups_in(tree)
+        self._groups = count_groups(tree)
         self._check: Check | None = rule.check
         try:
-            self._pattern = re2.compile(source_of(tree, catching=True).encode(), options(catching=True))
+            self._pattern = re2.compile(to_source(tree, catching=True).encode(), options(catching=True))
             self._after = re2.compile(rule.after.encode(), options()) if rule.after else None
         except re2.error as error:
-            raise BadRules(f"rule {rule.id}: {_said(error)}") from None
+            raise InvalidRules(f"rule {rule.id}: {_said(error)}") from None
 
-    def find(self, data: bytes, area: "_Area") -> Iterator[Found]:
+    def find(self, data: bytes, area: "_Area") -> Iterator[SecretMatch]:
         """The matches that begin in the area. One that reaches its limit is followed as far as it goes."""
         at = area.start
         while at < area.end and (match := self._pattern.search(data, at, area.limit)):
@@ -191,12 +198,12 @@ class _Finder:
                 match = self._pattern.search(data, match.start())
             begin, end = self._secret_in(match)
             if self._is_secret(data, match.start(), begin, end):
-                yield Found(*_whole(data, match.start(), match.end()), *_whole(data, begin, end))
+                yield SecretMatch(*_whole(data, match.start(), match.end()), *_whole(data, begin, end))
                 at = match.end()
             else:
                 is_short = match.end() - match.start() <= _MAX_REJECTED
                 at = max(begin, match.start() + 1) if is_short else match.end()
-                yield Found(match.start(), at, at, at)
+                yield SecretMatch(match.start(), at, at, at)
         area.reached = at
 
     def _secret_in(self, match: "re2._Match") -> tuple[int, int]:
@@ -211,17 +218,17 @@ class _Finder:
             line = data[max(0, start - LOOKS_BACK) : start].rpartition(b"\n")[2]
             if self._after.search(line) is None:
                 return False
-        return self._check is None or self._check(Candidate(data, start, begin, end))
+        return self._check is None or self._check(SecretCandidate(data, start, begin, end))
 
 
-def _which_of(rules: Iterable[Rule], sources: Iterable[str]) -> Which:
+def _which_of(rules: Iterable[RedactionRule], sources: Iterable[str]) -> Which:
     patterns = re2.Set.SearchSet(options(memory=MEMORY_OF_A_SET))
     for rule, source in zip(rules, sources, strict=True):
         try:
             patterns.Add(source.encode())
         except re2.error as error:
-            raise BadRules(f"rule {rule.id}: {_said(error)}") from None
-    return which_of(patterns)
+            raise InvalidRules(f"rule {rule.id}: {_said(error)}") from None
+    return make_set_matcher(patterns)
 
 
 def _knows_many_words(source: str) -> bool:
@@ -242,7 +249,7 @@ def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def check_examples(rule: Rule) -> None:
+def check_examples(rule: RedactionRule) -> None:
     """Refuse a rule whose examples are not as they say, cut anywhere."""
     # First by itself, since a set does not say what is wrong.
     _Finder(rule)
@@ -250,10 +257,10 @@ def check_examples(rule: Rule) -> None:
     for pieces in rule.must:
         data = "".join(pieces).encode()
         if not scanner.find(data):
-            raise BadRules(f"rule {rule.id} does not match its example {_shown(pieces)}")
+            raise InvalidRules(f"rule {rule.id} does not match its example {_shown(pieces)}")
     for text in rule.must_not:
         if scanner.find(text.encode()):
-            raise BadRules(f"rule {rule.id} matches its counter-example {text!r}")
+            raise InvalidRules(f"rule {rule.id} matches its counter-example {text!r}")
 
 
 def _said(error: Exception) -> str:

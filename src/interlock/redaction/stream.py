@@ -6,7 +6,7 @@ leaves; a text that long of which it is still open whether it is a secret leaves
 """
 
 from interlock.redaction.candidate import LOOKS_BACK
-from interlock.redaction.scanner import Found, Scanner, last_word
+from interlock.redaction.scanner import Scanner, SecretMatch, last_word
 
 MAX_HELD = 64 * 1024
 # Of a secret that is too long, so much is kept at both ends.
@@ -26,7 +26,7 @@ class RedactionStream:
 
     def __init__(self, scanner: Scanner, mark: str) -> None:
         self._scanner = scanner
-        self._heads_in, self._first_in = scanner.heads, scanner.firsts.search
+        self._heads_in, self._first_in = scanner.heads, scanner.first_characters_pattern.search
         self._mark = mark.encode()
         self._before = b""
         self._held = b""
@@ -66,7 +66,7 @@ class RedactionStream:
         first = len(self._before)
         data = self._before + data
         unfinished = self._scanner.unfinished_from(data, first)
-        found = [] if is_plain or len(data) == first else self._scanner.go_through(data, first)
+        found = [] if is_plain or len(data) == first else self._scanner.scan_with_rejected(data, first)
         return self._release(data, first, _cut(found, unfinished), found)
 
     def finish(self) -> str:
@@ -87,7 +87,7 @@ class RedactionStream:
         self._added.clear()
         return added
 
-    def _release(self, data: bytes, first: int, cut: int, found: list[Found]) -> str:
+    def _release(self, data: bytes, first: int, cut: int, found: list[SecretMatch]) -> str:
         if len(data) - cut > MAX_HELD:
             data, cut, found = self._shortened(data, cut, found)
         pieces, position = [], first
@@ -104,7 +104,9 @@ class RedactionStream:
             self.changed = True
         return b"".join(pieces).decode("utf-8", "surrogatepass")
 
-    def _shortened(self, data: bytes, cut: int, found: list[Found]) -> tuple[bytes, int, list[Found]]:
+    def _shortened(
+        self, data: bytes, cut: int, found: list[SecretMatch]
+    ) -> tuple[bytes, int, list[SecretMatch]]:
         """Drop the middle of a secret that fills what is held; else let go of the older half."""
         for each in found:
             if each.begin >= cut and each.end - each.begin > MAX_HELD // 2:
@@ -116,7 +118,7 @@ class RedactionStream:
         return data, _cut(found, half), found
 
 
-def _cut(found: list[Found], unfinished: int) -> int:
+def _cut(found: list[SecretMatch], unfinished: int) -> int:
     """Where what leaves may end: not inside a match, of which a part could belong to a longer one."""
     start = stop = -1
     for each in sorted(found, key=lambda each: each.start):

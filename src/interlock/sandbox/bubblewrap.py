@@ -1,6 +1,6 @@
 """Runs jobs under bubblewrap: in namespaces of their own, where what is not opened does not exist.
 
-Each job is the child of a first process of ours (`stage.py`) in a new process namespace. It sees the
+Each job is the child of a first process of ours (`job_runner.py`) in a new process namespace. It sees the
 files that its profile opens, mounted read-only or not, processes of its own, and no network; or, where its
 profile opens ports, the machine's network through Landlock's rules for ports. Protected names that exist
 are read-only. The filters, and the judging of changed modes, are those of the Landlock backend, and
@@ -15,12 +15,18 @@ from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 
-from interlock.sandbox import landlock, seccomp
+from interlock.sandbox.bubblewrap_mounts import (
+    READ_ONLY_BIND,
+    READ_WRITE_BIND,
+    MountArguments,
+    file_identity,
+    system_mount_arguments,
+)
+from interlock.sandbox.child import landlock, seccomp
+from interlock.sandbox.child.syscall_numbers import AUDIT_ARCH
 from interlock.sandbox.jobs import Job, SandboxUnavailable, system_paths
-from interlock.sandbox.mounts import READING, WRITING, Mounts, identity_of, system_words
 from interlock.sandbox.programs import Program, locate
-from interlock.sandbox.staged import NotPlanned, Plan, StagedBackend, package
-from interlock.sandbox.syscalls import AUDIT_ARCH
+from interlock.sandbox.subprocess_backend import CannotStart, LaunchSpec, SubprocessBackend, package
 
 BWRAP = Program("program:bwrap", ("bwrap",), "install bubblewrap (apt install bubblewrap)", "bubblewrap")
 
@@ -32,11 +38,11 @@ _ALWAYS = (
 )
 
 
-class BubblewrapBackend(StagedBackend):
+class BubblewrapBackend(SubprocessBackend):
     def __init__(self, program: Path) -> None:
         super().__init__()
         self._program = program
-        self._system = system_words((*system_paths(), package()))
+        self._system = system_mount_arguments((*system_paths(), package()))
 
     @classmethod
     def found(cls, opened: Iterable[Path]) -> "BubblewrapBackend | None":
@@ -48,11 +54,11 @@ class BubblewrapBackend(StagedBackend):
     def name(self) -> str:
         return "bubblewrap"
 
-    def _plan(self, job: Job, opened: ExitStack) -> Plan:
+    def _plan(self, job: Job, opened: ExitStack) -> LaunchSpec:
         profile = job.profile
         ports = sorted(profile.network_ports) if landlock.abi_version() >= landlock.NETWORK_ABI else []
         mounts = self._mounts(job)
-        device, inode, folder = identity_of(job.folder)
+        device, inode, folder = file_identity(job.folder)
         writable = (*profile.writable_roots, *job.private_folders)
         descriptor = _filter(opened)
         words = [str(self._program), *_ALWAYS, "--seccomp", str(descriptor)]
@@ -62,7 +68,7 @@ class BubblewrapBackend(StagedBackend):
         if Path("/") not in writable:
             # The folders that mounts hang in.
             words += ["--remount-ro", "/"]
-        return Plan(
+        return LaunchSpec(
             wrapper=(*words, "--"),
             order={
                 "is_confined": True,
@@ -75,15 +81,15 @@ class BubblewrapBackend(StagedBackend):
             descriptors=(descriptor,),
         )
 
-    def _mounts(self, job: Job) -> Mounts:
-        profile, mounts = job.profile, Mounts(self._system)
+    def _mounts(self, job: Job) -> MountArguments:
+        profile, mounts = job.profile, MountArguments(self._system)
         try:
-            mounts.add(job.readable_paths, READING, may_miss=True)
-            mounts.add(profile.readable_roots, READING)
-            mounts.add((*profile.writable_roots, *job.private_folders), WRITING)
+            mounts.add(job.readable_paths, READ_ONLY_BIND, may_miss=True)
+            mounts.add(profile.readable_roots, READ_ONLY_BIND)
+            mounts.add((*profile.writable_roots, *job.private_folders), READ_WRITE_BIND)
         except OSError as error:
             name = os.fsdecode(error.filename or "its folders")
-            raise NotPlanned(error.errno or 0, f"opening {name}") from error
+            raise CannotStart(error.errno or 0, f"opening {name}") from error
         mounts.add_machine()
         mounts.add_protected(profile)
         return mounts
@@ -102,7 +108,7 @@ def _filter(opened: ExitStack) -> int:
 def _program(machine: str) -> bytes:
     if machine not in AUDIT_ARCH:
         raise SandboxUnavailable(f"there is no system call filter for {machine}")
-    return seccomp.assembled(seccomp.static_filter(machine))
+    return seccomp.assemble(seccomp.static_filter(machine))
 
 
 def _needs_user_namespace() -> bool:

@@ -8,22 +8,34 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
-from interlock.sandbox.archive import archived, digest_of, likeness_of, size_of
-from interlock.sandbox.files import Check, OpenFile, look, opened_in, put, settle
-from interlock.sandbox.folders import making_folders, opened_folder, refuse_closed
-from interlock.sandbox.kept import MAX_ENTRY_BYTES, Action, Change, Content, KeptVersions
-from interlock.sandbox.kernel import rename_without_replacing
-from interlock.sandbox.paths import Parent, Place, Territory
-from interlock.sandbox.removal import remove_entry
-from interlock.sandbox.tree import walk
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.directories import create_parents, open_directory, refuse_inaccessible
+from interlock.sandbox.directory_archive import archive_hash, archive_size, archived, tree_fingerprint
+from interlock.sandbox.directory_walk import walk
+from interlock.sandbox.file_io import (
+    Check,
+    OpenFile,
+    fsync_directory,
+    lstat_entry,
+    open_file_in,
+    write_atomically,
+)
+from interlock.sandbox.linux_fs import rename_noreplace
+from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
+from interlock.sandbox.tree_removal import remove_entry
+from interlock.sandbox.undo_store import (
+    MAX_ENTRY_BYTES,
+    ChangeAction,
+    RecordedChange,
+    SavedContentKind,
+    UndoStore,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ChangeOrigin:
     """Who changes something: the session, the task and the call, or the undo."""
 
     session_id: str
@@ -41,50 +53,55 @@ class NewContent:
     sha256: str
 
 
-class FileChanges:
+class FileChanger:
     """`commit` is called right before a change takes effect; it may raise to stop it."""
 
-    def __init__(self, kept: KeptVersions) -> None:
+    def __init__(self, kept: UndoStore) -> None:
         self._kept = kept
 
     def create(
-        self, territory: Territory, place: Place, new: NewContent, origin: Origin, commit: Check
+        self,
+        resolver: PathResolver,
+        place: ResolvedPath,
+        new: NewContent,
+        origin: ChangeOrigin,
+        commit: Check,
     ) -> bool:
         """Make a file that is not there yet, with its folders; False where nothing is kept at all."""
         change = replace(
-            change_of(Action.created, place, origin),
-            made_folders=territory.missing_folders(place),
+            make_change(ChangeAction.created, place, origin),
+            made_folders=resolver.missing_folders(place),
             after_sha256=new.sha256,
         )
         with self.keeping(change), self._kept.turn():
-            territory.refuse_git_layout(place)
+            resolver.refuse_git_layout(place)
             commit()
-            with making_folders(territory, place) as parent:
+            with create_parents(resolver, place) as parent:
                 try:
-                    put(parent, iter((new.data,)), like=None, before_commit=lambda: None)
+                    write_atomically(parent, iter((new.data,)), like=None, before_commit=lambda: None)
                 except FileExistsError:
                     raise ToolError(
                         ErrorCode.STALE_READ,
-                        f"{territory.shown(place)} was created by someone else in the meantime",
+                        f"{resolver.shown(place)} was created by someone else in the meantime",
                         "Read it with read_file first, then change it.",
                     ) from None
         return self._kept.is_on
 
     def replace(
         self,
-        parent: Parent,
-        place: Place,
+        parent: OpenParent,
+        place: ResolvedPath,
         file: OpenFile,
         pieces: Iterator[bytes],
         *,
         before_sha256: str,
         after_sha256: str,
-        origin: Origin,
+        origin: ChangeOrigin,
         commit: Check,
     ) -> bool:
         """Put new content in the place of a file; False where the earlier content was too much to keep."""
         change = replace(
-            change_of(Action.replaced, place, origin),
+            make_change(ChangeAction.replaced, place, origin),
             before_sha256=before_sha256,
             after_sha256=after_sha256,
             content=self._of_file(file.size),
@@ -93,19 +110,21 @@ class FileChanges:
 
             def check() -> None:
                 turn.enter_context(self._kept.turn())
-                must_be_unchanged(parent, file)
+                require_unchanged(parent, file)
                 commit()
 
-            put(parent, pieces, like=file, before_commit=check)
-        return change.content is Content.file
+            write_atomically(parent, pieces, like=file, before_commit=check)
+        return change.content is SavedContentKind.file
 
-    def delete(self, territory: Territory, place: Place, origin: Origin, commit: Check) -> bool:
+    def delete(
+        self, resolver: PathResolver, place: ResolvedPath, origin: ChangeOrigin, commit: Check
+    ) -> bool:
         """Remove a file, a link or a whole folder; False where it was too much to keep."""
-        with territory.parent(place) as parent:
-            status = look(parent)
+        with resolver.parent(place) as parent:
+            status = lstat_entry(parent)
             if status is None:
                 raise FileNotFoundError(errno.ENOENT, "", parent.name)
-            change = with_status(change_of(Action.deleted, place, origin), status)
+            change = with_metadata(make_change(ChangeAction.deleted, place, origin), status)
             if stat.S_ISDIR(status.st_mode):
                 return self._delete_folder(parent, change, commit)
             if stat.S_ISREG(status.st_mode):
@@ -114,79 +133,79 @@ class FileChanges:
                 target = os.readlink(parent.name, dir_fd=parent.descriptor)
                 change = replace(change, link_target=target)
             else:
-                change = replace(change, content=Content.omitted)
+                change = replace(change, content=SavedContentKind.omitted)
             with self.keeping(change):
                 _unlink(parent, commit)
-            return self._kept.is_on and change.content is not Content.omitted
+            return self._kept.is_on and change.content is not SavedContentKind.omitted
 
     def move(
         self,
-        territory: Territory,
-        source: Place,
-        destination: Place,
+        resolver: PathResolver,
+        source: ResolvedPath,
+        destination: ResolvedPath,
         *,
         overwrite: bool,
-        origin: Origin,
+        origin: ChangeOrigin,
         commit: Check,
     ) -> bool:
         """Rename; False where a file was overwritten that was too much to keep."""
-        with territory.parent(source) as old:
-            status = look(old)
+        with resolver.parent(source) as old:
+            status = lstat_entry(old)
             if status is None:
                 raise FileNotFoundError(errno.ENOENT, "", old.name)
             change = replace(
-                change_of(Action.moved, destination, origin),
+                make_change(ChangeAction.moved, destination, origin),
                 from_root=str(source.root),
                 from_parts=source.parts,
-                made_folders=territory.missing_folders(destination),
+                made_folders=resolver.missing_folders(destination),
                 identity=(status.st_dev, status.st_ino),
-                after_sha256=likeness(old) if self._kept.is_on else None,
+                after_sha256=entry_fingerprint(old) if self._kept.is_on else None,
             )
-            with _opened_target(territory, destination, overwrite=overwrite) as target:
+            with _opened_target(resolver, destination, overwrite=overwrite) as target:
                 if target is not None:
                     change = self._with_content(change, target)
                 pieces = target.chunks(lambda: None) if target is not None else iter(())
                 with self.keeping(change, pieces), self._kept.turn():
-                    territory.refuse_git_layout(destination)
+                    resolver.refuse_git_layout(destination)
                     commit()
-                    _rename(territory, old, destination, replacing=target)
-        return self._kept.is_on and change.content is not Content.omitted
+                    _rename(resolver, old, destination, replacing=target)
+        return self._kept.is_on and change.content is not SavedContentKind.omitted
 
-    def _delete_file(self, parent: Parent, change: Change, commit: Check) -> bool:
-        with opened_in(parent.descriptor, parent.name, parent.name) as file:
+    def _delete_file(self, parent: OpenParent, change: RecordedChange, commit: Check) -> bool:
+        with open_file_in(parent.descriptor, parent.name, parent.name) as file:
             change = self._with_content(change, file)
             with self.keeping(change, file.chunks(lambda: None)), self._kept.turn():
-                must_be_unchanged(parent, file)
+                require_unchanged(parent, file)
                 _unlink(parent, commit)
-        return change.content is Content.file
+        return change.content is SavedContentKind.file
 
-    def _delete_folder(self, parent: Parent, change: Change, commit: Check) -> bool:
-        with opened_folder(parent) as folder:
+    def _delete_folder(self, parent: OpenParent, change: RecordedChange, commit: Check) -> bool:
+        with open_directory(parent) as folder:
             for entry in walk(folder):
-                refuse_closed(entry, os.R_OK | os.W_OK | os.X_OK, "nothing was deleted")
-            size = size_of(folder)
+                refuse_inaccessible(entry, os.R_OK | os.W_OK | os.X_OK, "nothing was deleted")
+            size = archive_size(folder)
             fits = size is not None and self._kept.has_room_for(size)
-            change = replace(change, content=Content.archive if fits else Content.omitted)
+            change = replace(change, content=SavedContentKind.archive if fits else SavedContentKind.omitted)
             if fits:
-                change = replace(change, before_sha256=digest_of(folder))
+                change = replace(change, before_sha256=archive_hash(folder))
             with self.keeping(change, _steady(archived(folder), change)), self._kept.turn():
                 commit()
                 _remove_folder(parent, folder, change)
         return fits
 
-    def _of_file(self, size: int) -> Content:
-        return Content.file if self._kept.has_room_for(size) else Content.omitted
+    def _of_file(self, size: int) -> SavedContentKind:
+        return SavedContentKind.file if self._kept.has_room_for(size) else SavedContentKind.omitted
 
-    def _with_content(self, change: Change, file: OpenFile) -> Change:
-        if self._of_file(file.size) is Content.omitted:
-            return replace(change, content=Content.omitted)
-        change = with_status(change, file.status)
-        return replace(change, content=Content.file, before_sha256=file.sha256(lambda: None))
+    def _with_content(self, change: RecordedChange, file: OpenFile) -> RecordedChange:
+        if self._of_file(file.size) is SavedContentKind.omitted:
+            return replace(change, content=SavedContentKind.omitted)
+        change = with_metadata(change, file.status)
+        return replace(change, content=SavedContentKind.file, before_sha256=file.sha256(lambda: None))
 
     @contextmanager
-    def keeping(self, change: Change, pieces: Iterable[bytes] = ()) -> Iterator[None]:
+    def keeping(self, change: RecordedChange, pieces: Iterable[bytes] = ()) -> Iterator[None]:
         """What was there is on disk before the change; where the change fails, it is dropped again."""
-        has_content = change.content in {Content.file, Content.archive}
+        has_content = change.content in {SavedContentKind.file, SavedContentKind.archive}
         entry = self._kept.keep(change, pieces if has_content else ())
         try:
             yield
@@ -195,8 +214,8 @@ class FileChanges:
             raise
 
 
-def change_of(action: Action, place: Place, origin: Origin) -> Change:
-    return Change(
+def make_change(action: ChangeAction, place: ResolvedPath, origin: ChangeOrigin) -> RecordedChange:
+    return RecordedChange(
         session_id=origin.session_id,
         call_id=origin.call_id,
         task=origin.task,
@@ -208,7 +227,7 @@ def change_of(action: Action, place: Place, origin: Origin) -> Change:
     )
 
 
-def with_status(change: Change, status: os.stat_result) -> Change:
+def with_metadata(change: RecordedChange, status: os.stat_result) -> RecordedChange:
     """What is not content, but has to come back with it."""
     return replace(
         change,
@@ -218,30 +237,30 @@ def with_status(change: Change, status: os.stat_result) -> Change:
     )
 
 
-def likeness(parent: Parent) -> str | None:
+def entry_fingerprint(parent: OpenParent) -> str | None:
     """What tells a file, a link or a folder from others, also when it was written anew since.
 
     None for what is too large to be looked through.
     """
-    status = look(parent)
+    status = lstat_entry(parent)
     if status is None:
         return None
     if stat.S_ISLNK(status.st_mode):
         target = os.readlink(parent.name, dir_fd=parent.descriptor)
         return hashlib.sha256(os.fsencode(target)).hexdigest()
     if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_ENTRY_BYTES:
-        with opened_in(parent.descriptor, parent.name, parent.name) as file:
+        with open_file_in(parent.descriptor, parent.name, parent.name) as file:
             return file.sha256(lambda: None)
     if stat.S_ISDIR(status.st_mode):
-        with opened_folder(parent) as folder:
-            size = size_of(folder)
-            return likeness_of(folder) if size is not None and size <= MAX_ENTRY_BYTES else None
+        with open_directory(parent) as folder:
+            size = archive_size(folder)
+            return tree_fingerprint(folder) if size is not None and size <= MAX_ENTRY_BYTES else None
     return None
 
 
-def must_be_unchanged(parent: Parent, file: OpenFile) -> None:
+def require_unchanged(parent: OpenParent, file: OpenFile) -> None:
     """Still the very file that was read and kept, with nothing written to it since."""
-    now = look(parent)
+    now = lstat_entry(parent)
     if now is None or replace(file, status=now).version != file.version:
         raise ToolError(
             ErrorCode.STALE_READ,
@@ -252,27 +271,27 @@ def must_be_unchanged(parent: Parent, file: OpenFile) -> None:
 
 @contextmanager
 def _opened_target(
-    territory: Territory, destination: Place, *, overwrite: bool
+    resolver: PathResolver, destination: ResolvedPath, *, overwrite: bool
 ) -> Iterator[OpenFile | None]:
     """The file that a move would replace; None where there is nothing."""
-    if territory.missing_folders(destination):
+    if resolver.missing_folders(destination):
         yield None
         return
-    with territory.parent(destination) as parent:
-        status = look(parent)
+    with resolver.parent(destination) as parent:
+        status = lstat_entry(parent)
         if status is None:
             yield None
             return
-        shown = territory.shown(destination)
+        shown = resolver.shown(destination)
         if not stat.S_ISREG(status.st_mode):
             raise _in_the_way(f"{shown} exists and is not a file", "Choose another destination.")
         if not overwrite:
             raise _in_the_way(f"{shown} already exists", "Choose another name, or set overwrite.")
-        with opened_in(parent.descriptor, parent.name, shown) as file:
+        with open_file_in(parent.descriptor, parent.name, shown) as file:
             yield file
 
 
-def _steady(pieces: Iterable[bytes], change: Change) -> Iterator[bytes]:
+def _steady(pieces: Iterable[bytes], change: RecordedChange) -> Iterator[bytes]:
     """An archive of a folder in which nothing changed since it was looked at."""
     digest = hashlib.sha256()
     for piece in pieces:
@@ -282,7 +301,7 @@ def _steady(pieces: Iterable[bytes], change: Change) -> Iterator[bytes]:
         raise _unsteady(change)
 
 
-def _unsteady(change: Change) -> ToolError:
+def _unsteady(change: RecordedChange) -> ToolError:
     return ToolError(
         ErrorCode.STALE_READ,
         f"something in {change.parts[-1]} was changed by someone else in the meantime",
@@ -290,23 +309,23 @@ def _unsteady(change: Change) -> ToolError:
     )
 
 
-def _unlink(parent: Parent, commit: Check) -> None:
+def _unlink(parent: OpenParent, commit: Check) -> None:
     commit()
     os.unlink(parent.name, dir_fd=parent.descriptor)
-    settle(parent.descriptor)
+    fsync_directory(parent.descriptor)
 
 
-def _remove_folder(parent: Parent, folder: int, change: Change) -> None:
+def _remove_folder(parent: OpenParent, folder: int, change: RecordedChange) -> None:
     """It disappears at once, under another name; then what was in it is removed.
 
     Under that name nobody finds it any more. What came into it before, and is not kept, brings it back.
     """
     aside = f".{secrets.token_hex(8)}.interlock-old"
     os.rename(parent.name, aside, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
-    if change.content is Content.archive and digest_of(folder) != change.before_sha256:
-        rename_without_replacing(parent.descriptor, aside, parent.descriptor, parent.name)
+    if change.content is SavedContentKind.archive and archive_hash(folder) != change.before_sha256:
+        rename_noreplace(parent.descriptor, aside, parent.descriptor, parent.name)
         raise _unsteady(change)
-    settle(parent.descriptor)
+    fsync_directory(parent.descriptor)
     with suppress(RecursionError):
         shutil.rmtree(aside, dir_fd=parent.descriptor, ignore_errors=True)
     # What is too deep for that. What came into it at this moment and cannot be removed stays behind.
@@ -314,27 +333,29 @@ def _remove_folder(parent: Parent, folder: int, change: Change) -> None:
         remove_entry(parent.descriptor, aside)
 
 
-def _rename(territory: Territory, old: Parent, destination: Place, *, replacing: OpenFile | None) -> None:
-    with making_folders(territory, destination) as new:
+def _rename(
+    resolver: PathResolver, old: OpenParent, destination: ResolvedPath, *, replacing: OpenFile | None
+) -> None:
+    with create_parents(resolver, destination) as new:
         try:
             if replacing is None:
-                rename_without_replacing(old.descriptor, old.name, new.descriptor, new.name)
+                rename_noreplace(old.descriptor, old.name, new.descriptor, new.name)
             else:
-                must_be_unchanged(new, replacing)
+                require_unchanged(new, replacing)
                 os.rename(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor)
         except FileExistsError:
             raise _in_the_way(
-                f"{territory.shown(destination)} already exists", "Choose another name."
+                f"{resolver.shown(destination)} already exists", "Choose another name."
             ) from None
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             raise _in_the_way(
-                f"{territory.shown(destination)} is on another file system; moving there is not possible",
+                f"{resolver.shown(destination)} is on another file system; moving there is not possible",
                 "Copy it with read_file and write_file and delete the original, or tell the user.",
             ) from None
-        settle(new.descriptor)
-        settle(old.descriptor)
+        fsync_directory(new.descriptor)
+        fsync_directory(old.descriptor)
 
 
 def _in_the_way(message: str, next_action: str) -> ToolError:

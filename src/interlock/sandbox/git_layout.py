@@ -18,7 +18,7 @@ _MAX_HEAD_BYTES = 256
 _HEAD = re.compile(rb"ref:\s*refs/|(?:[0-9a-f]{40}|[0-9a-f]{64})(?:\s|$)")
 
 
-def parts_in(directory: str) -> frozenset[str]:
+def git_parts_in(directory: str) -> frozenset[str]:
     return frozenset(name for name in PARTS if os.path.lexists(f"{directory}/{name}"))
 
 
@@ -26,7 +26,7 @@ def is_repository(parts: Collection[str]) -> bool:
     return "HEAD" in parts and ("commondir" in parts or ("objects" in parts and "refs" in parts))
 
 
-def is_head(directory: int, name: str) -> bool:
+def is_valid_head(directory: int, name: str) -> bool:
     """Whether git would accept it: a link to a ref, or a file that names a ref or a commit."""
     try:
         return os.readlink(name, dir_fd=directory).startswith("refs/")

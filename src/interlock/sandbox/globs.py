@@ -12,7 +12,7 @@ MAX_NESTED_BRACES = 16
 ANY_DEPTH = "**"
 
 
-class BadPattern(ValueError):
+class InvalidGlob(ValueError):
     """The sentence says what is wrong with it."""
 
 
@@ -40,7 +40,7 @@ class Glob:
 def expand_braces(pattern: str) -> list[str]:
     """`{a,b}c` as `ac` and `bc`. Braces without a comma, or without their partner, mean themselves."""
     if len(pattern) > MAX_LENGTH:
-        raise BadPattern(f"it is longer than {MAX_LENGTH} characters")
+        raise InvalidGlob(f"it is longer than {MAX_LENGTH} characters")
     return _expand(pattern, MAX_NESTED_BRACES)
 
 
@@ -48,7 +48,7 @@ def _expand(pattern: str, depth: int) -> list[str]:
     found, done = [""], 0
     for start, commas, end in _choices(pattern):
         if depth == 0:
-            raise BadPattern(f"its braces are nested more than {MAX_NESTED_BRACES} deep")
+            raise InvalidGlob(f"its braces are nested more than {MAX_NESTED_BRACES} deep")
         edges = [start, *commas, end]
         choices = [
             text
@@ -56,7 +56,7 @@ def _expand(pattern: str, depth: int) -> list[str]:
             for text in _expand(pattern[left + 1 : right], depth - 1)
         ]
         if len(found) * len(choices) > MAX_ALTERNATIVES:
-            raise BadPattern(f"it expands to more than {MAX_ALTERNATIVES} patterns")
+            raise InvalidGlob(f"it expands to more than {MAX_ALTERNATIVES} patterns")
         found = [f"{text}{pattern[done:start]}{choice}" for text in found for choice in choices]
         done = end + 1
     return [f"{text}{pattern[done:]}" for text in found]
@@ -87,7 +87,7 @@ def _parts(pattern: str) -> list[str]:
         if part not in {"", "."} and not (part == ANY_DEPTH and parts[-1:] == [ANY_DEPTH]):
             parts.append(part)
     if not parts:
-        raise BadPattern("it matches nothing")
+        raise InvalidGlob("it matches nothing")
     return parts
 
 

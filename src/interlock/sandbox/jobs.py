@@ -10,13 +10,12 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from interlock.infra.errors import InterlockError
-from interlock.infra.records import dataclass
+from interlock.core.errors import InterlockError
 from interlock.sandbox.profile import SandboxProfile
 
 MEGABYTE = 1024 * 1024
@@ -45,7 +44,7 @@ class JobLimits:
     file_bytes: int | None = 1024 * MEGABYTE
     open_files: int | None = 1024
 
-    def of_the_kernel(self) -> list[tuple[int, int]]:
+    def as_rlimits(self) -> list[tuple[int, int]]:
         """Those that `setrlimit` knows, by its numbers."""
         chosen = {
             resource.RLIMIT_CPU: self.cpu_seconds,
@@ -92,7 +91,7 @@ class Job:
             "argv": [os.fsencode(word) for word in self.argv],
             "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment},
             "ports": sorted(self.profile.network_ports),
-            "limits": self.limits.of_the_kernel(),
+            "limits": self.limits.as_rlimits(),
             "max_tasks": self.limits.processes,
             "max_memory_bytes": self.limits.memory_bytes,
             "linger_seconds": self.linger_seconds,
@@ -100,7 +99,7 @@ class Job:
         }
 
 
-class EndReason(StrEnum):
+class ExitReason(StrEnum):
     exited = "exited"
     signalled = "signalled"
     stopped = "stopped"
@@ -111,14 +110,14 @@ class EndReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobExit:
     """How a job ended, after which nothing of it runs any more.
 
     `exit_code` or `signal` is that of the program itself, where it ended by itself or was killed for a
     limit. `error` is the system's reason why a program could not be started, and `step` what failed.
     """
 
-    reason: EndReason
+    reason: ExitReason
     exit_code: int | None = None
     signal: int | None = None
     error: int = 0
@@ -128,19 +127,19 @@ class Ended:
     def text(self) -> str:
         """In words, for a model or a person."""
         match self.reason:
-            case EndReason.exited:
+            case ExitReason.exited:
                 return f"it ended with exit code {self.exit_code}"
-            case EndReason.signalled:
+            case ExitReason.signalled:
                 return f"it was killed by {_signal_name(self.signal)}"
-            case EndReason.stopped:
+            case ExitReason.stopped:
                 return "it was stopped"
-            case EndReason.not_started:
+            case ExitReason.not_started:
                 return f"it could not be started ({self.step}): {os.strerror(self.error)}"
-            case EndReason.too_many_processes:
+            case ExitReason.too_many_processes:
                 return "it was killed because it had too many processes"
-            case EndReason.too_much_memory:
+            case ExitReason.too_much_memory:
                 return "it was killed because it used too much memory"
-            case EndReason.launcher_lost:
+            case ExitReason.launcher_lost:
                 return "it was killed because the sandbox's launcher died"
 
 
@@ -151,14 +150,14 @@ def _signal_name(number: int | None) -> str:
         return f"signal {number}"
 
 
-class Output(Protocol):
+class JobOutput(Protocol):
     """One stream of a child. Nothing is read ahead: who does not read holds the child up."""
 
     async def read(self, limit_bytes: int = ...) -> bytes:
         """Some bytes as soon as there are any, or nothing at the end."""
 
 
-class Input(Protocol):
+class JobInput(Protocol):
     """Where a child reads from. Nothing is kept back: who writes waits until the child has taken it."""
 
     async def write(self, data: bytes) -> None:
@@ -167,28 +166,28 @@ class Input(Protocol):
     def close(self) -> None: ...
 
 
-class Child(Protocol):
+class RunningJob(Protocol):
     @property
-    def stdin(self) -> Input | None: ...
+    def stdin(self) -> JobInput | None: ...
 
     @property
-    def stdout(self) -> Output: ...
+    def stdout(self) -> JobOutput: ...
 
     @property
-    def stderr(self) -> Output: ...
+    def stderr(self) -> JobOutput: ...
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> JobExit:
         """How it ended. Whatever it left behind is dead by then; its output can still be read."""
 
-    async def stop(self) -> Ended:
+    async def stop(self) -> JobExit:
         """Kill all of it, and return when it is dead."""
 
 
-class Backend(Protocol):
+class SandboxBackend(Protocol):
     @property
     def name(self) -> str: ...
 
-    def running(self, job: Job) -> AbstractAsyncContextManager[Child]:
+    def running(self, job: Job) -> AbstractAsyncContextManager[RunningJob]:
         """The job as a child. Whatever happens, none of it is left when the context ends."""
 
     async def close(self) -> None:

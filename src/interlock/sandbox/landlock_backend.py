@@ -16,18 +16,18 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from interlock.infra.logging import Log
+from interlock.core.logging import StructuredLogger
+from interlock.sandbox.child.job_message import MAX_MESSAGE_BYTES, STOP, encode
+from interlock.sandbox.job_pipes import PipedJob
 from interlock.sandbox.jobs import (
     DEVICES,
-    Ended,
-    EndReason,
+    ExitReason,
     Job,
+    JobExit,
     SandboxUnavailable,
     system_paths,
 )
 from interlock.sandbox.launcher_process import BUSY, BUSY_SECONDS, LauncherProcess
-from interlock.sandbox.order import MAX_MESSAGE_BYTES, STOP, pack
-from interlock.sandbox.output import PipedChild
 
 # Supervisors that wait for the next job. Each has about a megabyte to itself.
 MAX_IDLE = 8
@@ -35,17 +35,19 @@ _START_TRIES = 3
 
 Result = TypeVar("Result")
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 
 def _log_loss(text: str) -> None:
     _log.error("the sandbox's launcher died", detail=text)
 
 
-class LandlockChild(PipedChild):
+class LandlockJob(PipedJob):
     """A job that was handed to a supervisor."""
 
-    def __init__(self, worker: "_Worker", stdout: int, stderr: int, stdin: int | None = None) -> None:
+    def __init__(
+        self, worker: "_SupervisorClient", stdout: int, stderr: int, stdin: int | None = None
+    ) -> None:
         super().__init__(stdout, stderr, stdin)
         self._worker = worker
 
@@ -54,19 +56,19 @@ class LandlockChild(PipedChild):
             self._worker.send_stop()
 
 
-class _Worker:
+class _SupervisorClient:
     """A supervisor: the channel to it and the job it has, if any."""
 
     def __init__(self, key: int, channel: socket.socket, launcher: LauncherProcess) -> None:
         self.key = key
         self.channel = channel
         self.launcher = launcher
-        self.child: LandlockChild | None = None
+        self.child: LandlockJob | None = None
         self.is_gone = False
 
-    def begin(self, job: Job) -> LandlockChild:
+    def begin(self, job: Job) -> LandlockJob:
         """Hand a job over. An `OSError` means that it was not."""
-        message, file = pack(_order(job))
+        message, file = encode(_order(job))
         theirs: list[int] = [] if file is None else [file]
         ours: list[int] = []
         try:
@@ -86,7 +88,7 @@ class _Worker:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        self.child = LandlockChild(self, *ours)
+        self.child = LandlockJob(self, *ours)
         return self.child
 
     def send_stop(self) -> None:
@@ -115,8 +117,8 @@ class LandlockBackend:
         self._launcher: LauncherProcess | None = None
         self._starting = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._workers: dict[int, _Worker] = {}
-        self._idle: list[_Worker] = []
+        self._workers: dict[int, _SupervisorClient] = {}
+        self._idle: list[_SupervisorClient] = []
         self._last_key = 0
         self._is_closed = False
 
@@ -144,7 +146,7 @@ class LandlockBackend:
                 self._launcher = launcher
 
     @asynccontextmanager
-    async def running(self, job: Job) -> AsyncIterator[LandlockChild]:
+    async def running(self, job: Job) -> AsyncIterator[LandlockJob]:
         """The job as a child. Whatever happens, none of it is left when the context ends."""
         child = await self._begin(job)
         try:
@@ -165,13 +167,13 @@ class LandlockBackend:
             await launcher.close()
         for worker in self._workers.values():
             if worker.child is not None:
-                worker.child.finish(Ended(EndReason.stopped))
+                worker.child.finish(JobExit(ExitReason.stopped))
         self._workers.clear()
         self._idle.clear()
 
     # -- supervisors --
 
-    async def _begin(self, job: Job) -> LandlockChild:
+    async def _begin(self, job: Job) -> LandlockJob:
         tries = 0
         while tries < _START_TRIES:
             worker = await self._worker()
@@ -190,27 +192,27 @@ class LandlockBackend:
                 await asyncio.sleep(BUSY_SECONDS)
         raise SandboxUnavailable("the sandbox's launcher dies immediately after its start")
 
-    async def _worker(self) -> _Worker:
+    async def _worker(self) -> _SupervisorClient:
         while self._idle:
             worker = self._idle.pop()
             if not worker.is_gone and worker.launcher.is_alive:
                 return worker
         return await self._new_worker()
 
-    async def _new_worker(self) -> _Worker:
+    async def _new_worker(self) -> _SupervisorClient:
         await self.start()
         launcher = self._launcher
         if launcher is None:
             raise SandboxUnavailable("the sandbox is closed")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._last_key += 1
-        worker = _Worker(self._last_key, ours, launcher)
+        worker = _SupervisorClient(self._last_key, ours, launcher)
         ours.settimeout(0)
         # Whatever the system's default is, an order must fit.
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_MESSAGE_BYTES)
         try:
             with theirs:
-                await launcher.employ(worker.key, theirs)
+                await launcher.spawn_supervisor(worker.key, theirs)
         except BaseException:
             ours.close()
             raise
@@ -218,7 +220,7 @@ class LandlockBackend:
         asyncio.get_running_loop().add_reader(ours, self._hear, worker)
         return worker
 
-    def _hear(self, worker: _Worker) -> None:
+    def _hear(self, worker: _SupervisorClient) -> None:
         try:
             message = worker.channel.recv(4096)
         except BlockingIOError:
@@ -230,15 +232,15 @@ class LandlockBackend:
             return
         reason, code, signal, error, step = marshal.loads(message)  # noqa: S302 - from our own child
         child, worker.child = worker.child, None
-        if len(self._idle) < MAX_IDLE and reason != EndReason.launcher_lost:
+        if len(self._idle) < MAX_IDLE and reason != ExitReason.launcher_lost:
             self._idle.append(worker)
         else:
             self._workers.pop(worker.key, None)
             worker.close()
         if child is not None:
-            child.finish(Ended(EndReason(reason), code, signal, error, step))
+            child.finish(JobExit(ExitReason(reason), code, signal, error, step))
 
-    def _let_go(self, worker: _Worker) -> None:
+    def _let_go(self, worker: _SupervisorClient) -> None:
         """A supervisor is gone. Its job's processes fall to the launcher, which tells of their end."""
         worker.close()
         worker.is_gone = True
@@ -254,7 +256,7 @@ class LandlockBackend:
         worker.close()
         worker.is_gone = True
         if worker.child is not None:
-            worker.child.finish(Ended(EndReason.launcher_lost))
+            worker.child.finish(JobExit(ExitReason.launcher_lost))
 
     def _lose(self, launcher: LauncherProcess) -> None:
         """The launcher died. Its supervisors notice too, kill their jobs and say so, one by one."""

@@ -18,7 +18,7 @@ _CLOSE_SECONDS = 10.0
 # The first folder on the path is the one that holds the package; nothing else is importable from there.
 _CODE = (
     "import sys; sys.path.insert(0, sys.argv[2]); "
-    "from interlock.sandbox.launcher import main; main(int(sys.argv[1]))"
+    "from interlock.sandbox.child.launcher import main; main(int(sys.argv[1]))"
 )
 _REPORT_BYTES = 4096
 
@@ -66,7 +66,7 @@ class LauncherProcess:
         self._on_gone, self._on_death = on_gone, on_death
         asyncio.get_running_loop().add_reader(self._channel, self._hear)
 
-    async def employ(self, key: int, channel: socket.socket) -> None:
+    async def spawn_supervisor(self, key: int, channel: socket.socket) -> None:
         """Ask for a supervisor at the other end of a channel. It may be used at once."""
         async with self._sending:
             while True:

@@ -10,18 +10,18 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
-from interlock.infra.text import quotable, visible
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.text import escape_control_characters, safe_excerpt
 from interlock.sandbox import git_layout
-from interlock.sandbox.canonical import resolved, resolved_above
-from interlock.sandbox.kernel import open_beneath
+from interlock.sandbox.canonical_path import canonicalize, canonicalize_parent
+from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.profile import SandboxProfile
-from interlock.sandbox.protected import folded, protections
+from interlock.sandbox.protected import fold_name, parse_protected_names
 
 Result = TypeVar("Result")
 
@@ -34,19 +34,19 @@ _CHANGED = frozenset({errno.ELOOP, errno.EXDEV})
 _FOLDER = os.O_PATH | os.O_DIRECTORY
 
 # By the spelling that the most forgiving file system compares.
-_GIT_NAMES = {folded(name): name for name in (*git_layout.PARTS, *git_layout.CONTROLS)}
+_GIT_NAMES = {fold_name(name): name for name in (*git_layout.PARTS, *git_layout.CONTROLS)}
 
 # Parts of a path that are no names.
 _UNPLAIN = frozenset({"", ".", ".."})
 
 
-class Access(StrEnum):
+class PathAccess(StrEnum):
     read = "read"
     write = "write"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """A judged path: a root, and the parts below it, none of which was a link.
 
     `parts` is empty for the root itself. `asked` is how it was asked for, to be judged again.
@@ -55,7 +55,7 @@ class Place:
     root: Path
     parts: tuple[str, ...]
     asked: str
-    access: Access
+    access: PathAccess
     follow: bool = True
 
     @property
@@ -75,12 +75,12 @@ class Place:
         return self.parts[-1] if self.parts else self.root.name
 
 
-class Territory:
+class PathResolver:
     """The folders of one profile."""
 
     def __init__(self, profile: SandboxProfile) -> None:
         self._profile = profile
-        self._protected = protections(profile.protected_names)
+        self._protected = parse_protected_names(profile.protected_names)
 
     @property
     def profile(self) -> SandboxProfile:
@@ -94,7 +94,9 @@ class Territory:
             )
         return self._profile.readable_roots[0]
 
-    def find(self, asked: str, access: Access = Access.read, *, follow: bool = True) -> Place:
+    def find(
+        self, asked: str, access: PathAccess = PathAccess.read, *, follow: bool = True
+    ) -> ResolvedPath:
         """The place of a path, or a `ToolError` that says why it may not be touched.
 
         With `follow` false the last part is taken as it is, link or not: to remove or move it.
@@ -102,7 +104,7 @@ class Territory:
         asked = _well_formed(asked)
         # Joining keeps an absolute path as it is. Nothing is expanded, decoded or trimmed.
         joined = str(self.first_root / asked)
-        canonical = resolved(joined) if follow else resolved_above(joined)
+        canonical = canonicalize(joined) if follow else canonicalize_parent(joined)
         if canonical is None:
             raise _unsteady(asked)
         root = self._deepest_root(canonical)
@@ -110,12 +112,12 @@ class Territory:
             raise self._outside(asked)
         _refuse_file_as_folder(asked, canonical)
         parts = Path(canonical).relative_to(root).parts
-        place = Place(root, parts, asked, access, follow)
-        if access is Access.write:
+        place = ResolvedPath(root, parts, asked, access, follow)
+        if access is PathAccess.write:
             self._judge_writing(place)
         return place
 
-    def as_spelled(self, asked: str) -> Place | None:
+    def resolve_without_symlinks(self, asked: str) -> ResolvedPath | None:
         """The place to read, if no part of the path is a link: to be proven by opening it without links.
 
         None where the text alone does not say: `..`, slashes too many, or a path outside.
@@ -126,16 +128,16 @@ class Territory:
         if root is None:
             return None
         parts = tuple(joined.removeprefix(str(root)).removeprefix("/").split("/"))
-        return None if _UNPLAIN.intersection(parts) else Place(root, parts, asked, Access.read)
+        return None if _UNPLAIN.intersection(parts) else ResolvedPath(root, parts, asked, PathAccess.read)
 
-    def shown(self, place: Place, parts: tuple[str, ...] = ()) -> str:
+    def shown(self, place: ResolvedPath, parts: tuple[str, ...] = ()) -> str:
         """A path in the form in which it can be asked for again, on one line."""
         whole = (*place.parts, *parts)
         inside = place.root == self.first_root
         text = "/".join(whole) or "." if inside else str(place.root.joinpath(*whole))
-        return text if text.isprintable() else quoted(text)
+        return text if text.isprintable() else quote_path(text)
 
-    def refuse_protected_below(self, place: Place, parts: tuple[str, ...]) -> None:
+    def refuse_protected_below(self, place: ResolvedPath, parts: tuple[str, ...]) -> None:
         """A folder that is moved or removed takes along what lies in it."""
         if place.path.joinpath(*parts) in self._profile.readable_roots:
             raise _is_a_root(self.shown(place, parts))
@@ -143,12 +145,12 @@ class Territory:
 
     # -- opening --
 
-    def open(self, place: Place, flags: int) -> int:
+    def open(self, place: ResolvedPath, flags: int) -> int:
         """A descriptor for the place; `flags` must not create."""
         return self._reach(place, lambda root, found: open_beneath(root, found.relative, flags))
 
     @contextmanager
-    def folder(self, place: Place) -> Iterator[int]:
+    def folder(self, place: ResolvedPath) -> Iterator[int]:
         descriptor = self.open(place, os.O_RDONLY | os.O_DIRECTORY)
         try:
             yield descriptor
@@ -156,17 +158,17 @@ class Territory:
             os.close(descriptor)
 
     @contextmanager
-    def parent(self, place: Place, *, make: bool = False) -> Iterator["Parent"]:
+    def parent(self, place: ResolvedPath, *, make: bool = False) -> Iterator["OpenParent"]:
         """The folder that holds the place, and the folders that had to be made for it."""
 
-        def open_parent(root: int, found: Place) -> Parent:
+        def open_parent(root: int, found: ResolvedPath) -> OpenParent:
             if not found.parts:
                 raise _is_a_root(self.shown(found))
             *above, name = found.parts
             if make:
                 descriptor, made = _open_making(root, above)
-                return Parent(descriptor, name, made)
-            return Parent(open_beneath(root, "/".join(above) or ".", _FOLDER), name, 0)
+                return OpenParent(descriptor, name, made)
+            return OpenParent(open_beneath(root, "/".join(above) or ".", _FOLDER), name, 0)
 
         parent = self._reach(place, open_parent)
         try:
@@ -174,11 +176,11 @@ class Territory:
         finally:
             os.close(parent.descriptor)
 
-    def missing_folders(self, place: Place) -> int:
+    def missing_folders(self, place: ResolvedPath) -> int:
         """How many folders would have to be made for the place."""
         return self._reach(place, lambda root, found: _count_missing(root, found.parts[:-1]))
 
-    def _reach(self, place: Place, use: Callable[[int, Place], Result]) -> Result:
+    def _reach(self, place: ResolvedPath, use: Callable[[int, ResolvedPath], Result]) -> Result:
         found = place
         for _ in range(TRIES):
             with _opened_root(found.root) as root:
@@ -188,7 +190,7 @@ class Territory:
                     if error.errno not in _CHANGED:
                         raise
             found = self.find(place.asked, place.access, follow=place.follow)
-            if found != place and place.access is Access.write:
+            if found != place and place.access is PathAccess.write:
                 # What was judged, and what was read before, is not what is there now.
                 break
         raise _unsteady(place.asked)
@@ -201,7 +203,7 @@ class Territory:
     def _roots_of(self, canonical: str) -> list[Path]:
         return [root for root in self._profile.readable_roots if _is_within(canonical, str(root))]
 
-    def _judge_writing(self, place: Place) -> None:
+    def _judge_writing(self, place: ResolvedPath) -> None:
         # A root inside a writable one may be there to be read only: the deepest decides.
         if not any(
             _is_within(str(place.path), str(root)) and len(root.parts) >= len(place.root.parts)
@@ -209,13 +211,13 @@ class Territory:
         ):
             raise ToolError(
                 ErrorCode.PATH_DENIED,
-                f"{visible(place.asked)} is read-only here",
+                f"{escape_control_characters(place.asked)} is read-only here",
                 "Write to another path, or tell the user.",
             )
         self._refuse_protected(place, ())
         self.refuse_git_layout(place, is_removed=not place.follow)
 
-    def _refuse_protected(self, place: Place, parts: tuple[str, ...]) -> None:
+    def _refuse_protected(self, place: ResolvedPath, parts: tuple[str, ...]) -> None:
         if not self._protected:
             return
         # From the outermost root on: a root inside it does not hide that it lies in `.git`.
@@ -223,17 +225,17 @@ class Territory:
         outermost = max(
             (whole.relative_to(root).parts for root in self._roots_of(str(place.path))), key=len, default=()
         )
-        spelled = tuple(folded(part) for part in outermost)
+        spelled = tuple(fold_name(part) for part in outermost)
         for rule in self._protected:
             if rule.covers(spelled):
                 raise ToolError(
                     ErrorCode.PATH_DENIED,
-                    f"{self.shown(place, parts)} is protected ({visible(rule.name)}): "
+                    f"{self.shown(place, parts)} is protected ({escape_control_characters(rule.name)}): "
                     "a program may run what is written there",
                     "Tell the user what to change; they can do it themselves.",
                 )
 
-    def refuse_git_layout(self, place: Place, *, is_removed: bool = False) -> None:
+    def refuse_git_layout(self, place: ResolvedPath, *, is_removed: bool = False) -> None:
         """What would make a directory a repository without a `.git`, or change what such a one runs.
 
         Asked again in the turn in which it happens: somebody else may have made the other parts since.
@@ -242,18 +244,19 @@ class Territory:
         if not any(rule.first == ".git" for rule in self._protected):
             return
         for depth, part in enumerate(place.parts):
-            name = _GIT_NAMES.get(folded(part))
+            name = _GIT_NAMES.get(fold_name(part))
             if name is None:
                 continue
             above = place.root.joinpath(*place.parts[:depth])
-            there = git_layout.parts_in(str(above))
+            shown = escape_control_characters(str(above))
+            there = git_layout.git_parts_in(str(above))
             if git_layout.is_repository(there):
                 is_part = is_removed and depth == len(place.parts) - 1
                 if name not in git_layout.CONTROLS and not is_part:
                     continue
-                reason = f"is part of the git repository {visible(str(above))}, which git would obey"
+                reason = f"is part of the git repository {shown}, which git would obey"
             elif git_layout.is_repository(there | {name}):
-                reason = f"would turn {visible(str(above))} into a git repository, whose config git obeys"
+                reason = f"would turn {shown} into a git repository, whose config git obeys"
             else:
                 continue
             raise ToolError(
@@ -263,16 +266,18 @@ class Territory:
             )
 
     def _outside(self, asked: str) -> ToolError:
-        opened = ", ".join(visible(str(root)) for root in self._profile.readable_roots[:5])
+        opened = ", ".join(
+            escape_control_characters(str(root)) for root in self._profile.readable_roots[:5]
+        )
         return ToolError(
             ErrorCode.PATH_DENIED,
-            f"{quotable(asked, 200)} is outside the opened folders",
+            f"{safe_excerpt(asked, 200)} is outside the opened folders",
             f"Use a path inside {opened}.",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class OpenParent:
     """An open folder, the name of something in it, and how many of its folders were made just now."""
 
     descriptor: int
@@ -280,7 +285,7 @@ class Parent:
     made: int
 
 
-def quoted(text: str) -> str:
+def quote_path(text: str) -> str:
     """A name that is not printable, as a JSON string: it stays on one line and can be given back."""
     return json.dumps(text, ensure_ascii=True)
 
@@ -308,7 +313,7 @@ def _refuse_file_as_folder(asked: str, canonical: str) -> None:
     if asked.endswith(("/", "/.")) and not os.path.isdir(canonical):  # noqa: PTH112 - as it is used here
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"path: {visible(asked)} ends like a folder, but is not a folder",
+            f"path: {escape_control_characters(asked)} ends like a folder, but is not a folder",
             "Remove what follows the file name.",
         )
 
@@ -316,7 +321,7 @@ def _refuse_file_as_folder(asked: str, canonical: str) -> None:
 def _unsteady(asked: str) -> ToolError:
     return ToolError(
         ErrorCode.PATH_DENIED,
-        f"{visible(asked)} is a symlink loop, or changed while it was being opened",
+        f"{escape_control_characters(asked)} is a symlink loop, or changed while it was being opened",
         "Check the folder again before you continue.",
     )
 
@@ -342,7 +347,7 @@ def _opened_root(root: Path) -> Iterator[int]:
     except OSError as error:
         raise ToolError(
             ErrorCode.PATH_DENIED,
-            f"the opened folder {visible(str(root))} cannot be reached: {error.strerror}",
+            f"the opened folder {escape_control_characters(str(root))} cannot be reached: {error.strerror}",
             "Tell the user that the folder no longer exists or was replaced.",
         ) from None
     finally:

@@ -3,7 +3,7 @@
 Two children run under the real backend with real profiles, one that writes and one that only reads. They
 try what a job must not be able to do (`probe_attempts.py`). What counts is what really happened: a file
 outside that is still the same, a listener that heard nothing, a lock that nobody holds any more. It is
-run at the server's start and by `doctor`; `choice.py` takes no backend that does not pass.
+run at the server's start and by `doctor`; `backend_selection.py` takes no backend that does not pass.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.infra.records import dataclass
-from interlock.sandbox.jobs import Backend, EndReason, Job, Output
+from interlock.sandbox.jobs import ExitReason, Job, JobOutput, SandboxBackend
 from interlock.sandbox.profile import SandboxProfile
-from interlock.sandbox.scratch import place_outside
-from interlock.sandbox.staged import interpreter
+from interlock.sandbox.subprocess_backend import interpreter
+from interlock.sandbox.temporary_directories import choose_temporary_root
 
 _SECONDS = 20.0
 _MAX_OUTPUT_BYTES = 1 << 20
 _WRITES, _READS = "coding", "chat"
 _VARIABLES = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 
-Found = dict[str, tuple[str, object]]
+ProbeAnswers = dict[str, tuple[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeRow:
+class ProbeCheck:
     """One attempt. It `holds` where the sandbox did what it must; what is not mandatory is only told."""
 
     name: str
@@ -49,7 +49,7 @@ class ProbeRow:
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
     backend: str
-    rows: tuple[ProbeRow, ...]
+    rows: tuple[ProbeCheck, ...]
     seconds: float
 
     @property
@@ -57,11 +57,11 @@ class ProbeReport:
         return bool(self.rows) and all(row.holds for row in self.rows if row.is_mandatory)
 
     @property
-    def failures(self) -> tuple[ProbeRow, ...]:
+    def failures(self) -> tuple[ProbeCheck, ...]:
         return tuple(row for row in self.rows if row.is_mandatory and not row.holds)
 
     @property
-    def open(self) -> tuple[ProbeRow, ...]:
+    def open(self) -> tuple[ProbeCheck, ...]:
         """What does not hold and need not."""
         return tuple(row for row in self.rows if not row.is_mandatory and not row.holds)
 
@@ -75,7 +75,7 @@ class ProbeReport:
 
 
 async def probe(
-    backend: Backend, *, opened: Iterable[Path], state_folder: Path | None = None
+    backend: SandboxBackend, *, opened: Iterable[Path], state_folder: Path | None = None
 ) -> ProbeReport:
     """Never raises: whatever goes wrong is a row that does not hold. It keeps out of `opened` folders."""
     began = time.monotonic()
@@ -84,13 +84,13 @@ async def probe(
             rows = await _probe(backend, state_folder, opened)
     except Exception as error:  # noqa: BLE001 - a sandbox that cannot be probed is one that does not hold
         text = str(error) or type(error).__name__
-        rows = (ProbeRow("run a program in the sandbox", holds=False, detail=text),)
+        rows = (ProbeCheck("run a program in the sandbox", holds=False, detail=text),)
     return ProbeReport(backend.name, rows, time.monotonic() - began)
 
 
 async def _probe(
-    backend: Backend, state_folder: Path | None, opened: Iterable[Path]
-) -> tuple[ProbeRow, ...]:
+    backend: SandboxBackend, state_folder: Path | None, opened: Iterable[Path]
+) -> tuple[ProbeCheck, ...]:
     with ExitStack() as stack:
         bait = _Bait(stack, state_folder, opened)
         script = await asyncio.to_thread(_script)
@@ -111,21 +111,21 @@ def _script() -> str:
     return Path(__file__).with_name("probe_attempts.py").read_text(encoding="utf-8")
 
 
-async def _child(backend: Backend, bait: "_Bait", script: str, kind: str) -> Found:
+async def _child(backend: SandboxBackend, bait: "_Bait", script: str, kind: str) -> ProbeAnswers:
     profile = SandboxProfile((bait.inside,), (bait.inside,) if kind == _WRITES else ())
     argv = (str(interpreter()), "-I", "-S", "-c", script, marshal.dumps(bait.facts(kind)).hex())
     job = Job(argv, bait.folder, _VARIABLES, profile, linger_seconds=0)
     async with backend.running(job) as child:
         out, err = await asyncio.gather(_whole(child.stdout), _whole(child.stderr))
         ended = await child.wait()
-    if ended.reason is not EndReason.exited or ended.exit_code:
+    if ended.reason is not ExitReason.exited or ended.exit_code:
         complaint = err.decode("utf-8", "replace").strip()[-300:]
         raise RuntimeError(f"{ended.text} {complaint}".strip())
-    found: Found = marshal.loads(out)  # noqa: S302 - from our own script
+    found: ProbeAnswers = marshal.loads(out)  # noqa: S302 - from our own script
     return found
 
 
-async def _whole(output: Output) -> bytes:
+async def _whole(output: JobOutput) -> bytes:
     found = b""
     while data := await output.read():
         found += data[: _MAX_OUTPUT_BYTES - len(found)]
@@ -139,7 +139,7 @@ class _Bait:
         self._stack = stack
         self.secret = secrets.token_hex(16).encode()
         self._memory = ctypes.create_string_buffer(self.secret, len(self.secret))
-        place = Path(tempfile.mkdtemp(prefix="interlock-probe-", dir=place_outside(opened)))
+        place = Path(tempfile.mkdtemp(prefix="interlock-probe-", dir=choose_temporary_root(opened)))
         stack.callback(shutil.rmtree, place, ignore_errors=True)
         self.inside, self.outside = place / "inside", place / "outside"
         for folder in (self.inside, self.outside):
@@ -220,7 +220,7 @@ def _link(path: str) -> str:
 # -- judging --
 
 
-def _what_must_work(bait: _Bait, writing: Found, reading: Found) -> list[ProbeRow]:
+def _what_must_work(bait: _Bait, writing: ProbeAnswers, reading: ProbeAnswers) -> list[ProbeCheck]:
     def written() -> bool:
         path = bait.inside / f"new-{_WRITES}"
         return path.exists() and path.read_bytes() == bait.secret
@@ -244,8 +244,8 @@ def _what_must_work(bait: _Bait, writing: Found, reading: Found) -> list[ProbeRo
     ]
 
 
-def _what_must_fail(bait: _Bait, writing: Found, reading: Found) -> list[ProbeRow]:
-    def any_gave(name: str, reached: Callable[[object], bool]) -> ProbeRow:
+def _what_must_fail(bait: _Bait, writing: ProbeAnswers, reading: ProbeAnswers) -> list[ProbeCheck]:
+    def any_gave(name: str, reached: Callable[[object], bool]) -> ProbeCheck:
         got = [one[name] for one in (writing, reading)]
         came = next((answer for answer in got if not answer[0] and reached(answer[1])), None)
         return _fails(_TITLES[name], came is not None, got[0][0])
@@ -279,7 +279,7 @@ _TITLES = {
 }
 
 
-def _what_must_not_be_heard(bait: _Bait, writing: Found, reading: Found) -> list[ProbeRow]:
+def _what_must_not_be_heard(bait: _Bait, writing: ProbeAnswers, reading: ProbeAnswers) -> list[ProbeCheck]:
     rows = []
     for title, name, listener in (
         ("connect by TCP", "tcp", bait.tcp),
@@ -292,7 +292,7 @@ def _what_must_not_be_heard(bait: _Bait, writing: Found, reading: Found) -> list
     return rows
 
 
-def _of_the_state(bait: _Bait, writing: Found) -> list[ProbeRow]:
+def _of_the_state(bait: _Bait, writing: ProbeAnswers) -> list[ProbeCheck]:
     if bait.state is None or bait.state_file is None:
         return []
     new = bait.state_file.with_name(bait.state_file.name + "-new")
@@ -303,12 +303,12 @@ def _of_the_state(bait: _Bait, writing: Found) -> list[ProbeRow]:
     ]
 
 
-def _lists(found: Found, name: str) -> bool:
+def _lists(found: ProbeAnswers, name: str) -> bool:
     listed = found["list_state"][1]
     return isinstance(listed, list) and name in listed
 
 
-def _of_one_that_reads(bait: _Bait, reading: Found) -> list[ProbeRow]:
+def _of_one_that_reads(bait: _Bait, reading: ProbeAnswers) -> list[ProbeCheck]:
     was_written = (bait.inside / f"new-{_READS}").exists()
     was_changed = _mode(bait.inside / _READS) != 0o600
     return [
@@ -317,20 +317,20 @@ def _of_one_that_reads(bait: _Bait, reading: Found) -> list[ProbeRow]:
     ]
 
 
-def _what_may_stay_open(bait: _Bait) -> list[ProbeRow]:
+def _what_may_stay_open(bait: _Bait) -> list[ProbeCheck]:
     was_changed = _mode(bait.outside / "file") != 0o600
     detail = "open: the owner of a file can do this; no check applies" if was_changed else "stopped"
     return [
-        ProbeRow("change the mode of a file outside", not was_changed, detail, is_mandatory=False),
+        ProbeCheck("change the mode of a file outside", not was_changed, detail, is_mandatory=False),
     ]
 
 
-def _works(name: str, holds: bool, answer: tuple[str, object]) -> ProbeRow:  # noqa: FBT001 - the verdict
-    return ProbeRow(name, holds, "works" if holds else f"does not work: {answer[0] or answer[1]}")
+def _works(name: str, holds: bool, answer: tuple[str, object]) -> ProbeCheck:  # noqa: FBT001 - the verdict
+    return ProbeCheck(name, holds, "works" if holds else f"does not work: {answer[0] or answer[1]}")
 
 
-def _fails(name: str, was_reached: bool, reason: str) -> ProbeRow:  # noqa: FBT001 - the verdict
-    return ProbeRow(
+def _fails(name: str, was_reached: bool, reason: str) -> ProbeCheck:  # noqa: FBT001 - the verdict
+    return ProbeCheck(
         name, not was_reached, "NOT blocked" if was_reached else f"blocked: {reason or 'no effect'}"
     )
 

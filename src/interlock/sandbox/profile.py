@@ -1,8 +1,7 @@
 """What a mode means to the kernel, as plain data compiled into the Authority."""
 
+from dataclasses import dataclass
 from pathlib import Path
-
-from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

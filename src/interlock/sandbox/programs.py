@@ -4,9 +4,8 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-
-from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

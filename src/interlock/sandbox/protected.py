@@ -1,16 +1,16 @@
 """Names that nothing may write, though they lie in a writable folder, in every spelling of them."""
 
 import unicodedata
+from dataclasses import dataclass
 from functools import lru_cache
 
-from interlock.infra.records import dataclass
 from interlock.sandbox.globs import ANY_DEPTH, Glob, expand_braces
 
 GIT_HEAD = (".git", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
-class Protection:
+class ProtectedName:
     """A protected name: where it is found in a path, and the folders it needs above it to be one.
 
     `git_rewrites` is True for `.git/HEAD`, which `git switch` in a command changes: its content is judged.
@@ -35,28 +35,28 @@ class Protection:
 
 
 @lru_cache(maxsize=64)
-def protections(names: tuple[str, ...]) -> tuple[Protection, ...]:
+def parse_protected_names(names: tuple[str, ...]) -> tuple[ProtectedName, ...]:
     return tuple(_protection(name, each) for name in names for each in expand_braces(name))
 
 
-def _protection(name: str, pattern: str) -> Protection:
-    parts = [folded(part) for part in pattern.split("/") if part]
+def _protection(name: str, pattern: str) -> ProtectedName:
+    parts = [fold_name(part) for part in pattern.split("/") if part]
     while parts[:1] == [ANY_DEPTH]:
         # It is looked for at any depth as it is.
         parts.pop(0)
     plain = 0
     while plain < len(parts) and not set(parts[plain]) & set("*?["):
         plain += 1
-    return Protection(
+    return ProtectedName(
         name=name,
         anywhere=Glob("/".join((ANY_DEPTH, *parts, ANY_DEPTH)), ignore_case=True),
         first=parts[0] if plain else None,
         above=frozenset(tuple(parts[:count]) for count in range(1, min(plain + 1, len(parts)))),
-        git_rewrites=parts == [folded(part) for part in GIT_HEAD],
+        git_rewrites=parts == [fold_name(part) for part in GIT_HEAD],
     )
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """A name as the most forgiving file system compares it, so that no spelling of it is overlooked.
 
     Folding case, some also pass over invisible characters, and some over dots and spaces at the end.

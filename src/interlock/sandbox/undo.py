@@ -8,26 +8,37 @@ import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from interlock.infra.errors import ToolError
-from interlock.infra.records import dataclass
-from interlock.sandbox.archive import digest_of, give_back, likeness_of, restore_into
-from interlock.sandbox.changes import FileChanges, Origin, change_of, likeness
-from interlock.sandbox.files import look, opened_in, put, settle
-from interlock.sandbox.folders import making_folders, opened_folder, remove_made_folders
-from interlock.sandbox.kept import UNDO_PREFIX, Action, Change, Content, KeptEntry, KeptVersions
-from interlock.sandbox.kernel import rename_without_replacing
-from interlock.sandbox.paths import Access, Parent, Place, Territory
+from interlock.core.errors import ToolError
+from interlock.sandbox.changes import ChangeOrigin, FileChanger, entry_fingerprint, make_change
+from interlock.sandbox.directories import create_parents, open_directory, remove_created_directories
+from interlock.sandbox.directory_archive import (
+    archive_hash,
+    extract_archive,
+    restore_metadata,
+    tree_fingerprint,
+)
+from interlock.sandbox.file_io import fsync_directory, lstat_entry, open_file_in, write_atomically
+from interlock.sandbox.linux_fs import rename_noreplace
+from interlock.sandbox.paths import OpenParent, PathAccess, PathResolver, ResolvedPath
 from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.undo_store import (
+    UNDO_PREFIX,
+    ChangeAction,
+    RecordedChange,
+    SavedContentKind,
+    UndoEntry,
+    UndoStore,
+)
 
 _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UndoOutcome:
     """What became of one change: taken back, or left for a reason."""
 
     path: str
@@ -41,7 +52,7 @@ class Undone:
         return self.path if self.reason is not None or self.source is None else self.source
 
 
-class _LeftAlone(Exception):
+class _UndoSkipped(Exception):
     """The sentence says why a change was not taken back."""
 
 
@@ -51,148 +62,162 @@ class Undo:
     A change that is not there, because a crash prevented it or somebody took it back by hand, is done.
     """
 
-    def __init__(self, kept: KeptVersions, protected_names: tuple[str, ...]) -> None:
+    def __init__(self, kept: UndoStore, protected_names: tuple[str, ...]) -> None:
         self._kept = kept
         self._protected_names = protected_names
-        self._changes = FileChanges(kept)
+        self._changes = FileChanger(kept)
 
-    def take_back(
-        self, entries: list[KeptEntry], undo_id: str, within: Sequence[Path] | None = None
-    ) -> list[Undone]:
+    def revert(
+        self, entries: list[UndoEntry], undo_id: str, within: Sequence[Path] | None = None
+    ) -> list[UndoOutcome]:
         """`within` are the folders that are opened now; None: whoever asks may write anywhere."""
-        outcomes: list[Undone] = []
+        outcomes: list[UndoOutcome] = []
         blocked: set[Path] = set()
         for entry in entries:
             change = entry.change
             touched = _paths_of(change)
             try:
                 if any(_overlap(path, other) for path in touched for other in blocked):
-                    raise _LeftAlone("a later change to it was kept")
+                    raise _UndoSkipped("a later change to it was kept")
                 if within is not None and not _are_open(touched, within):
-                    raise _LeftAlone("it is in a folder that is no longer open")
-                redone = not change.is_work
+                    raise _UndoSkipped("it is in a folder that is no longer open")
+                redone = not change.is_undoable
                 self._take_back(
-                    entry, Origin(change.session_id, undo_id, change.task, by_undo=True, redone=redone)
+                    entry,
+                    ChangeOrigin(change.session_id, undo_id, change.task, by_undo=True, redone=redone),
                 )
-            except (_LeftAlone, ToolError, OSError, ValueError, EOFError, tarfile.TarError) as error:
+            except (_UndoSkipped, ToolError, OSError, ValueError, EOFError, tarfile.TarError) as error:
                 blocked |= touched
-                outcomes.append(Undone(change.path, change.action.value, _sentence(error)))
+                outcomes.append(UndoOutcome(change.path, change.action.value, _sentence(error)))
             else:
                 self._kept.drop(entry)
-                outcomes.append(Undone(change.path, change.action.value, source=change.source))
+                outcomes.append(UndoOutcome(change.path, change.action.value, source=change.source))
         return outcomes
 
-    def _take_back(self, entry: KeptEntry, origin: Origin) -> None:
+    def _take_back(self, entry: UndoEntry, origin: ChangeOrigin) -> None:
         change = entry.change
-        if change.content is Content.omitted:
-            raise _LeftAlone("its previous content was not saved")
+        if change.content is SavedContentKind.omitted:
+            raise _UndoSkipped("its previous content was not saved")
         roots = tuple(dict.fromkeys(Path(root) for root in (change.root, change.from_root) if root))
-        territory = Territory(SandboxProfile(roots, roots, protected_names=self._protected_names))
+        resolver = PathResolver(SandboxProfile(roots, roots, protected_names=self._protected_names))
         place = _place(change.root, change.parts)
         match change.action:
-            case Action.created:
-                self._remove(territory, place, change, origin)
-            case Action.replaced:
-                self._restore_content(territory, place, entry, origin)
-            case Action.deleted:
-                self._bring_back(territory, place, entry, origin)
-            case Action.moved:
-                self._move_back(territory, place, entry, origin)
+            case ChangeAction.created:
+                self._remove(resolver, place, change, origin)
+            case ChangeAction.replaced:
+                self._restore_content(resolver, place, entry, origin)
+            case ChangeAction.deleted:
+                self._bring_back(resolver, place, entry, origin)
+            case ChangeAction.moved:
+                self._move_back(resolver, place, entry, origin)
 
-    def _remove(self, territory: Territory, place: Place, change: Change, origin: Origin) -> None:
-        if _look_at(territory, place) is None:
+    def _remove(
+        self, resolver: PathResolver, place: ResolvedPath, change: RecordedChange, origin: ChangeOrigin
+    ) -> None:
+        if _look_at(resolver, place) is None:
             return
-        with territory.parent(place) as parent:
+        with resolver.parent(place) as parent:
             _must_be_as_made(parent, change)
-        self._changes.delete(territory, place, origin, lambda: None)
-        remove_made_folders(territory, place, change.made_folders)
+        self._changes.delete(resolver, place, origin, lambda: None)
+        remove_created_directories(resolver, place, change.made_folders)
 
     def _restore_content(
-        self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin
+        self, resolver: PathResolver, place: ResolvedPath, entry: UndoEntry, origin: ChangeOrigin
     ) -> None:
         change = entry.change
         _refuse_damaged(entry)
-        with _existing(territory, place) as parent:
+        with _existing(resolver, place) as parent:
             found = _sha256_at(parent)
             if found == change.before_sha256:
                 return
             if found != change.after_sha256:
-                raise _LeftAlone("it was changed since then")
-            with opened_in(parent.descriptor, parent.name, parent.name) as file, entry.content() as content:
+                raise _UndoSkipped("it was changed since then")
+            with (
+                open_file_in(parent.descriptor, parent.name, parent.name) as file,
+                entry.content() as content,
+            ):
                 self._changes.replace(
                     *(parent, place, file, _pieces(content)),
                     before_sha256=found,
                     after_sha256=change.before_sha256 or "",
                     origin=origin,
-                    commit=lambda: territory.refuse_git_layout(place),
+                    commit=lambda: resolver.refuse_git_layout(place),
                 )
 
-    def _bring_back(self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin) -> None:
-        if _look_at(territory, place) is not None:
-            with territory.parent(place) as parent:
+    def _bring_back(
+        self, resolver: PathResolver, place: ResolvedPath, entry: UndoEntry, origin: ChangeOrigin
+    ) -> None:
+        if _look_at(resolver, place) is not None:
+            with resolver.parent(place) as parent:
                 if not _is_as_kept(parent, entry.change):
-                    raise _LeftAlone("something else is in its place")
+                    raise _UndoSkipped("something else is in its place")
             return
         new = replace(
-            change_of(Action.created, place, origin), made_folders=territory.missing_folders(place)
+            make_change(ChangeAction.created, place, origin), made_folders=resolver.missing_folders(place)
         )
         with self._kept.turn():
-            territory.refuse_git_layout(place)
-            with making_folders(territory, place) as parent:
+            resolver.refuse_git_layout(place)
+            with create_parents(resolver, place) as parent:
                 self._put_back(entry, parent, new)
 
-    def _put_back(self, entry: KeptEntry, parent: Parent, new: Change) -> None:
+    def _put_back(self, entry: UndoEntry, parent: OpenParent, new: RecordedChange) -> None:
         """Beside its place first, and then in it with one rename, once it is kept that it came back."""
         with _beside(parent) as aside:
             if entry.change.link_target is not None:
                 os.symlink(entry.change.link_target, aside.name, dir_fd=aside.descriptor)
                 new = replace(new, link_target=entry.change.link_target)
-            elif entry.change.content is Content.archive:
+            elif entry.change.content is SavedContentKind.archive:
                 new = replace(new, after_sha256=_unpack(entry, aside))
             else:
                 new = replace(new, after_sha256=_write(entry, aside))
             with self._changes.keeping(new):
-                rename_without_replacing(aside.descriptor, aside.name, parent.descriptor, parent.name)
-        settle(parent.descriptor)
+                rename_noreplace(aside.descriptor, aside.name, parent.descriptor, parent.name)
+        fsync_directory(parent.descriptor)
 
-    def _move_back(self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin) -> None:
+    def _move_back(
+        self, resolver: PathResolver, place: ResolvedPath, entry: UndoEntry, origin: ChangeOrigin
+    ) -> None:
         change = entry.change
         source = _place(change.from_root, change.from_parts)
-        was_moved, is_back = (_is_it(territory, where, change) for where in (place, source))
+        was_moved, is_back = (_is_it(resolver, where, change) for where in (place, source))
         if was_moved and is_back:
             # Two that look alike: one of them is a copy, or was there before.
-            is_back = _has_number(_look_at(territory, source), change)
+            is_back = _has_number(_look_at(resolver, source), change)
             was_moved = not is_back
         if not was_moved and not is_back:
-            is_gone = _look_at(territory, place) is None
-            raise _LeftAlone("it no longer exists" if is_gone else "it was changed since then")
-        if was_moved and _look_at(territory, source) is not None:
-            raise _LeftAlone("something else is at its original path")
-        if change.content is not Content.file:
+            is_gone = _look_at(resolver, place) is None
+            raise _UndoSkipped("it no longer exists" if is_gone else "it was changed since then")
+        if was_moved and _look_at(resolver, source) is not None:
+            raise _UndoSkipped("something else is at its original path")
+        if change.content is not SavedContentKind.file:
             if not is_back:
-                self._rename(territory, place, source, origin)
-            remove_made_folders(territory, place, change.made_folders)
-        elif not is_back or _look_at(territory, place) is None:
+                self._rename(resolver, place, source, origin)
+            remove_created_directories(resolver, place, change.made_folders)
+        elif not is_back or _look_at(resolver, place) is None:
             # What it replaced is written first: if there is no room for it, nothing has changed yet.
-            with territory.parent(place) as parent, _beside(parent) as aside:
-                new = replace(change_of(Action.created, place, origin), after_sha256=_write(entry, aside))
+            with resolver.parent(place) as parent, _beside(parent) as aside:
+                new = replace(
+                    make_change(ChangeAction.created, place, origin), after_sha256=_write(entry, aside)
+                )
                 if not is_back:
-                    self._rename(territory, place, source, origin)
+                    self._rename(resolver, place, source, origin)
                 with self._changes.keeping(new), self._kept.turn():
-                    territory.refuse_git_layout(place)
-                    rename_without_replacing(aside.descriptor, aside.name, parent.descriptor, parent.name)
-                settle(parent.descriptor)
+                    resolver.refuse_git_layout(place)
+                    rename_noreplace(aside.descriptor, aside.name, parent.descriptor, parent.name)
+                fsync_directory(parent.descriptor)
 
-    def _rename(self, territory: Territory, place: Place, source: Place, origin: Origin) -> None:
-        self._changes.move(territory, place, source, overwrite=False, origin=origin, commit=lambda: None)
+    def _rename(
+        self, resolver: PathResolver, place: ResolvedPath, source: ResolvedPath, origin: ChangeOrigin
+    ) -> None:
+        self._changes.move(resolver, place, source, overwrite=False, origin=origin, commit=lambda: None)
 
 
-def by_file(outcomes: Iterable[Undone]) -> list[Undone]:
+def merge_by_file(outcomes: Iterable[UndoOutcome]) -> list[UndoOutcome]:
     """One outcome for each file, of outcomes in the order in which changes are taken back.
 
     It is the reason why the file was left, or else what became of its oldest change.
     """
-    files: dict[str, Undone] = {}
+    files: dict[str, UndoOutcome] = {}
     for outcome in outcomes:
         later = files.pop(outcome.path, None)
         shown = outcome if later is None or later.reason is None else later
@@ -204,7 +229,7 @@ def new_undo_id() -> str:
     return f"{UNDO_PREFIX}{secrets.token_hex(6)}"
 
 
-def _paths_of(change: Change) -> set[Path]:
+def _paths_of(change: RecordedChange) -> set[Path]:
     source = {Path(change.from_root).joinpath(*change.from_parts)} if change.from_root else set()
     return {Path(change.path)} | source
 
@@ -217,45 +242,45 @@ def _overlap(path: Path, other: Path) -> bool:
     return path.is_relative_to(other) or other.is_relative_to(path)
 
 
-def _place(root: str, parts: Sequence[str]) -> Place:
+def _place(root: str, parts: Sequence[str]) -> ResolvedPath:
     whole = tuple(parts)
-    return Place(Path(root), whole, str(Path(root).joinpath(*whole)), Access.write, follow=False)
+    return ResolvedPath(Path(root), whole, str(Path(root).joinpath(*whole)), PathAccess.write, follow=False)
 
 
-def _look_at(territory: Territory, place: Place) -> os.stat_result | None:
+def _look_at(resolver: PathResolver, place: ResolvedPath) -> os.stat_result | None:
     try:
-        with territory.parent(place) as parent:
-            return look(parent)
+        with resolver.parent(place) as parent:
+            return lstat_entry(parent)
     except FileNotFoundError:
         return None
 
 
-def _is_it(territory: Territory, place: Place, moved: Change) -> bool:
+def _is_it(resolver: PathResolver, place: ResolvedPath, moved: RecordedChange) -> bool:
     """Whether what was moved stands at a place; a folder is itself, whatever came into it."""
-    status = _look_at(territory, place)
+    status = _look_at(resolver, place)
     if status is None:
         return False
-    with territory.parent(place) as parent:
-        is_alike = moved.after_sha256 is not None and likeness(parent) == moved.after_sha256
+    with resolver.parent(place) as parent:
+        is_alike = moved.after_sha256 is not None and entry_fingerprint(parent) == moved.after_sha256
     # A number of its own says little of a file: it goes to the next one when a file is written anew.
     by_number = stat.S_ISDIR(status.st_mode) or moved.after_sha256 is None
     return is_alike or (by_number and _has_number(status, moved))
 
 
-def _has_number(status: os.stat_result | None, moved: Change) -> bool:
+def _has_number(status: os.stat_result | None, moved: RecordedChange) -> bool:
     return status is not None and (status.st_dev, status.st_ino) == tuple(moved.identity)
 
 
 @contextmanager
-def _existing(territory: Territory, place: Place) -> Iterator[Parent]:
-    if _look_at(territory, place) is None:
-        raise _LeftAlone("it no longer exists")
-    with territory.parent(place) as parent:
+def _existing(resolver: PathResolver, place: ResolvedPath) -> Iterator[OpenParent]:
+    if _look_at(resolver, place) is None:
+        raise _UndoSkipped("it no longer exists")
+    with resolver.parent(place) as parent:
         yield parent
 
 
-def _must_be_as_made(parent: Parent, change: Change) -> None:
-    status = look(parent)
+def _must_be_as_made(parent: OpenParent, change: RecordedChange) -> None:
+    status = lstat_entry(parent)
     mode = 0 if status is None else status.st_mode
     if stat.S_ISLNK(mode):
         same = os.readlink(parent.name, dir_fd=parent.descriptor) == change.link_target
@@ -264,47 +289,47 @@ def _must_be_as_made(parent: Parent, change: Change) -> None:
     else:
         same = (_likeness_at(parent) if stat.S_ISDIR(mode) else _sha256_at(parent)) == change.after_sha256
     if not same:
-        raise _LeftAlone("it was changed since then")
+        raise _UndoSkipped("it was changed since then")
 
 
-def _is_as_kept(parent: Parent, change: Change) -> bool:
+def _is_as_kept(parent: OpenParent, change: RecordedChange) -> bool:
     """Whether what was to be deleted is still there: a crash came first."""
-    status = look(parent)
+    status = lstat_entry(parent)
     mode = 0 if status is None else status.st_mode
     if stat.S_ISLNK(mode):
         return os.readlink(parent.name, dir_fd=parent.descriptor) == change.link_target
     if stat.S_ISREG(mode):
-        return change.content is Content.file and _sha256_at(parent) == change.before_sha256
-    is_archive = stat.S_ISDIR(mode) and change.content is Content.archive
+        return change.content is SavedContentKind.file and _sha256_at(parent) == change.before_sha256
+    is_archive = stat.S_ISDIR(mode) and change.content is SavedContentKind.archive
     return is_archive and _digest_at(parent) == change.before_sha256
 
 
-def _sha256_at(parent: Parent) -> str:
-    status = look(parent)
+def _sha256_at(parent: OpenParent) -> str:
+    status = lstat_entry(parent)
     if status is None or not stat.S_ISREG(status.st_mode):
-        raise _LeftAlone("something else is in its place")
-    with opened_in(parent.descriptor, parent.name, parent.name) as file:
+        raise _UndoSkipped("something else is in its place")
+    with open_file_in(parent.descriptor, parent.name, parent.name) as file:
         return file.sha256(lambda: None)
 
 
-def _likeness_at(parent: Parent) -> str:
-    with opened_folder(parent) as folder:
-        return likeness_of(folder)
+def _likeness_at(parent: OpenParent) -> str:
+    with open_directory(parent) as folder:
+        return tree_fingerprint(folder)
 
 
-def _digest_at(parent: Parent) -> str:
-    with opened_folder(parent) as folder:
-        return digest_of(folder)
+def _digest_at(parent: OpenParent) -> str:
+    with open_directory(parent) as folder:
+        return archive_hash(folder)
 
 
-def _refuse_damaged(entry: KeptEntry) -> str:
+def _refuse_damaged(entry: UndoEntry) -> str:
     """The hash of what was kept, which must be that of what was there."""
     digest = hashlib.sha256()
     with entry.content() as content:
         for piece in _pieces(content):
             digest.update(piece)
     if digest.hexdigest() != entry.change.before_sha256:
-        raise _LeftAlone("its saved content is damaged")
+        raise _UndoSkipped("its saved content is damaged")
     return digest.hexdigest()
 
 
@@ -313,13 +338,13 @@ def _pieces(content: BinaryIO) -> Iterator[bytes]:
 
 
 @contextmanager
-def _beside(parent: Parent) -> Iterator[Parent]:
+def _beside(parent: OpenParent) -> Iterator[OpenParent]:
     """A name for something that is not in its place yet; what still has it in the end is removed."""
     aside = replace(parent, name=f".{secrets.token_hex(8)}.interlock-new")
     try:
         yield aside
     finally:
-        status = look(aside)
+        status = lstat_entry(aside)
         if status is not None and stat.S_ISDIR(status.st_mode):
             shutil.rmtree(aside.name, dir_fd=aside.descriptor, ignore_errors=True)
         elif status is not None:
@@ -327,31 +352,31 @@ def _beside(parent: Parent) -> Iterator[Parent]:
                 os.unlink(aside.name, dir_fd=aside.descriptor)
 
 
-def _write(entry: KeptEntry, aside: Parent) -> str:
+def _write(entry: UndoEntry, aside: OpenParent) -> str:
     sha256 = _refuse_damaged(entry)
     with entry.content() as content:
-        put(aside, _pieces(content), like=None, before_commit=lambda: None)
-    with opened_in(aside.descriptor, aside.name, aside.name) as file:
+        write_atomically(aside, _pieces(content), like=None, before_commit=lambda: None)
+    with open_file_in(aside.descriptor, aside.name, aside.name) as file:
         _give_back(entry.change, file.descriptor)
     return sha256
 
 
-def _unpack(entry: KeptEntry, aside: Parent) -> str:
+def _unpack(entry: UndoEntry, aside: OpenParent) -> str:
     _refuse_damaged(entry)
     os.mkdir(aside.name, 0o700, dir_fd=aside.descriptor)
-    with opened_folder(aside) as folder:
+    with open_directory(aside) as folder:
         with entry.content() as content:
-            restore_into(content, folder)
+            extract_archive(content, folder)
         _give_back(entry.change, folder)
-        return likeness_of(folder)
+        return tree_fingerprint(folder)
 
 
-def _give_back(change: Change, descriptor: int) -> None:
+def _give_back(change: RecordedChange, descriptor: int) -> None:
     owner = (change.owner[0], change.owner[1]) if change.owner else None
-    give_back(descriptor, change.permissions, owner, change.modified_ns)
+    restore_metadata(descriptor, change.permissions, owner, change.modified_ns)
 
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or "it failed"
-    return str(error) if isinstance(error, (_LeftAlone, ToolError)) else "its saved content is damaged"
+    return str(error) if isinstance(error, (_UndoSkipped, ToolError)) else "its saved content is damaged"

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from interlock.infra.errors import ErrorCode, ToolError
+from interlock.core.errors import ErrorCode, ToolError
 
 MAX_FAULT_CHARS = 400
 MAX_DEPTH = 64

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.infra.logging import Log
-from interlock.infra.records import dataclass
+from interlock.core.logging import StructuredLogger
 from interlock.tools.arguments import ArgumentValidator, closed_schema
-from interlock.tools.base import BaseTool, ToolLimits
+from interlock.tools.tool import BaseTool, ToolLimits
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9_]{0,63}")
 _FOREIGN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

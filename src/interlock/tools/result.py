@@ -1,11 +1,10 @@
 """The one envelope that every tool call returns, whatever became of it."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.infra.errors import ErrorClass, ErrorCode
-from interlock.infra.records import dataclass
+from interlock.core.errors import ErrorClass, ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,51 +1,57 @@
 """The only place that builds objects. Read it to see the system.
 
-`runtime.py` is one process's Interlock, `registry.py` its tools, `situation.py` what may be done with them;
-`office.py`, which loads more, is who works with it.
+`runtime.py` builds one process's Interlock, `tool_registry.py` its tools, `authority_inputs.py` what they
+may do; `agents.py`, which loads more, builds what runs tasks.
 """
 
-from interlock.wiring.registry import (
+from interlock.wiring.authority_inputs import (
+    NO_SANDBOX,
+    build_authority_inputs,
+    capabilities,
+    ceiling,
+    missing_requirements,
+)
+from interlock.wiring.runtime import (
+    Runtime,
+    UndoReport,
+    check_nats,
+    local_actor,
+    open_runtime,
+    probe_sandbox,
+    record_missing_requirements,
+    record_probes,
+    select_sandbox,
+    store_config,
+    unmatchable_denials,
+)
+from interlock.wiring.tool_registry import (
     build_registry,
     memory_services,
     override_modes,
     programs,
     tool_names,
 )
-from interlock.wiring.runtime import (
-    Runtime,
-    UndoReport,
-    chosen_sandbox,
-    dead_denials,
-    local_person,
-    open_runtime,
-    record_missing_needs,
-    record_probes,
-    store_config,
-    tried_nats,
-    tried_sandbox,
-)
-from interlock.wiring.situation import NO_SANDBOX, capabilities, ceiling, missing_needs, situation_of
 
 __all__ = [
     "NO_SANDBOX",
     "Runtime",
     "UndoReport",
+    "build_authority_inputs",
     "build_registry",
     "capabilities",
     "ceiling",
-    "chosen_sandbox",
-    "dead_denials",
-    "local_person",
+    "check_nats",
+    "local_actor",
     "memory_services",
-    "missing_needs",
+    "missing_requirements",
     "open_runtime",
     "override_modes",
+    "probe_sandbox",
     "programs",
-    "record_missing_needs",
+    "record_missing_requirements",
     "record_probes",
-    "situation_of",
+    "select_sandbox",
     "store_config",
     "tool_names",
-    "tried_nats",
-    "tried_sandbox",
+    "unmatchable_denials",
 ]

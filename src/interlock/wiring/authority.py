@@ -4,22 +4,21 @@ A turn looks at the store once. A change that comes after that look is found by 
 call's intent, which carries the `Condition` below; only then is the store looked at again.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.config.modes import ToolMode, looser_than, stricter
-from interlock.events.ledger import Condition
-from interlock.gates.authority import Authority, AuthorityCache
-from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.core.errors import PreconditionFailed
+from interlock.db.database import Database
 from interlock.gates.runner import CallContext
-from interlock.gates.situation import NO_SWITCHING, Situation, Switching
-from interlock.infra.errors import ConditionChanged
-from interlock.infra.records import dataclass
-from interlock.session.settings_store import SettingsStore, SettingsVersion
-from interlock.store.database import Database
-from interlock.tools.mcp.desk import McpDesk
+from interlock.log.stream_appender import WritePrecondition
+from interlock.policy.authority import Authority, AuthorityCache
+from interlock.policy.inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
+from interlock.policy.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.sessions.settings_store import SettingsStore, SettingsVersion
+from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
-from interlock.wiring.foreign import allowed_servers
+from interlock.wiring.mcp_servers import allowed_servers
 
 CANCELLED = "cancelled"
 
@@ -74,17 +73,17 @@ class AuthoritySource:
         self,
         database: Database,
         stored_settings: SettingsStore,
-        mcp: McpDesk,
+        mcp: McpService,
         registry: ToolRegistry,
         cache: AuthorityCache,
-        situation: Situation,
+        authority_inputs: AuthorityInputs,
     ) -> None:
         self._database = database
         self._stored_settings = stored_settings
         self._mcp = mcp
         self._registry = registry
         self._cache = cache
-        self._situation = situation
+        self._authority_inputs = authority_inputs
         # The newest that this process knows; its registry has the tools of `mcp_version`.
         self._newest: _Look | None = None
         # The Authorities of before, each with what it was compiled from: a turn mostly has the last one's.
@@ -100,7 +99,7 @@ class AuthoritySource:
         open_modes: frozenset[ToolMode] | None = None,
         someone_can_answer: bool = True,
         offered: frozenset[str] = frozenset(),
-        switching: Switching = NO_SWITCHING,
+        switching: ModeSwitching = NO_SWITCHING,
     ) -> Authority:
         """What may be done in that mode now, under the newest stored settings.
 
@@ -115,58 +114,60 @@ class AuthoritySource:
         known = self._compiled.get(asked)
         if known is not None and known.stored is stored and known.registry_version == version:
             return known.authority
-        here = self._situation.capabilities.offering(offered)
+        here = self._authority_inputs.capabilities.offering(offered)
         if not someone_can_answer:
             here = here.without("person", "no person is available to answer")
-        situation = replace(
-            self._situation,
+        authority_inputs = replace(
+            self._authority_inputs,
             mode=mode,
-            open_modes=self._situation.open_modes if open_modes is None else open_modes,
+            open_modes=self._authority_inputs.open_modes if open_modes is None else open_modes,
             settings=stored.settings.tools,
             agent=agent,
             node=node,
             capabilities=here,
             switching=switching,
         )
-        authority = self._cache.get(situation)
+        authority = self._cache.get(authority_inputs)
         if len(self._compiled) >= MAX_COMPILED:
             self._compiled.clear()
         self._compiled[asked] = _Compiled(stored, version, agent, node, authority)
         return authority
 
-    def condition(self, authority: Authority, context: CallContext) -> Condition:
+    def condition(self, authority: Authority, context: CallContext) -> WritePrecondition:
         newest = self._newest
-        if newest is None or not _is_same(authority.situation.settings, newest.stored.settings.tools):
-            raise ConditionChanged("the stored settings have changed since the turn started")
+        if newest is None or not _is_same(
+            authority.authority_inputs.settings, newest.stored.settings.tools
+        ):
+            raise PreconditionFailed("the stored settings have changed since the turn started")
         followed = authority.mode if context.follows_session else ToolMode.chat_safe
         # One that is as strict may have other tools: then the call is judged in both.
         modes = [mode.value for mode in (followed, *looser_than(followed))]
         # As many parameters for every mode, so that the calls of all sessions share a statement.
         modes += [modes[0]] * (len(ToolMode) - len(modes))
         present = (_task_of(context), context.session_id, *modes)
-        return Condition(UNCHANGED, (*present, newest.stored.version, newest.mcp_version))
+        return WritePrecondition(UNCHANGED, (*present, newest.stored.version, newest.mcp_version))
 
     async def narrowed(self, authority: Authority, context: CallContext) -> Authority | None:
         at_work_in = context.session_id if _task_of(context) else ""
         look = await self._look(at_work_in, context.session_id if context.follows_session else "")
         if look.mode == CANCELLED:
             return None
-        before = authority.situation
-        situation = replace(
+        before = authority.authority_inputs
+        authority_inputs = replace(
             before,
             mode=_tightened(authority.mode, look),
             settings=look.stored.settings.tools,
             # Where the change loosened something, the turn does not profit from it.
             node=merge_tool_policies(before.node, authority.policy),
         )
-        return self._cache.get(situation)
+        return self._cache.get(authority_inputs)
 
     async def _look(self, at_work_in: str, session_id: str) -> _Look:
         """The mode is that of the task that runs in the one session, else that of the other one."""
-        rows = await self._database.glance(LOOK, (at_work_in, session_id))
+        rows = await self._database.fetch(LOOK, (at_work_in, session_id))
         mode, mcp_version, *settings = rows[0]
         stored = self._stored_settings.of([tuple(settings)] if settings[0] is not None else [])
-        servers = allowed_servers(self._situation, stored.settings.tools)
+        servers = allowed_servers(self._authority_inputs, stored.settings.tools)
         await self._mcp.refresh(servers, newest=mcp_version)
         self._newest = look = _Look(mode, stored, mcp_version)
         return look

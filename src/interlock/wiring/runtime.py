@@ -1,4 +1,4 @@
-"""One process's Interlock: the store, the log, the gates, the tools. `office.py` has who works with it."""
+"""One process's Interlock: the store, the log, the gates, the tools. `agents.py` has who works with it."""
 
 import asyncio
 import os
@@ -6,66 +6,70 @@ import pwd
 import ssl
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.config.endpoints import ImageEndpoint, image_endpoint
+from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
-from interlock.events.catalog import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
-from interlock.events.log import EventLog
-from interlock.events.retention import Retention
-from interlock.gates.authority import AuthorityCache
+from interlock.core.errors import ConfigurationError, InterlockError
+from interlock.core.logging import StructuredLogger, set_log_redaction
+from interlock.core.text import sanitize_text
+from interlock.db.database import Database, StoreConfig, open_database
+from interlock.db.process_locks import ProcessLocks
 from interlock.gates.runner import ToolRunner
-from interlock.gates.situation import Situation
-from interlock.infra.errors import ConfigurationError, InterlockError
-from interlock.infra.logging import Log, redact_lines
-from interlock.infra.records import dataclass
-from interlock.infra.text import storable
-from interlock.questions.desk import QuestionDesk
-from interlock.redaction.choice import redactor_for
+from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
+from interlock.log.retention import Retention
+from interlock.log.writer import EventLog
+from interlock.policy.authority import AuthorityCache
+from interlock.policy.inputs import AuthorityInputs
+from interlock.questions.service import QuestionService
+from interlock.redaction.factory import build_redactor
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.changes import FileChanges
-from interlock.sandbox.choice import Choice, choose_backend
-from interlock.sandbox.guard import share_memory
+from interlock.runtime.bus import Bus
+from interlock.runtime.task_rows import SESSION_OF
+from interlock.runtime.unix_socket_bus import UnixSocketBus
+from interlock.runtime.work_queue import InProcessNotifier
+from interlock.sandbox.backend_selection import BackendSelection, choose_backend
+from interlock.sandbox.changes import FileChanger
 from interlock.sandbox.jobs import JobLimits, SandboxUnavailable
-from interlock.sandbox.kept import KeptVersions
 from interlock.sandbox.programs import BASH, RG, locate
-from interlock.sandbox.scratch import place_outside, remove_abandoned_directories
-from interlock.session.erasure import SessionEraser
-from interlock.session.lease import SessionLeases
-from interlock.session.manager import SessionManager
-from interlock.session.mode_switch import ModeSwitch
-from interlock.session.settings_store import SettingsStore
-from interlock.store.database import Database, StoreConfig, open_database
-from interlock.store.lives import Lives
-from interlock.tools.base import BaseTool
+from interlock.sandbox.protected_snapshot import share_snapshots
+from interlock.sandbox.temporary_directories import choose_temporary_root, remove_abandoned_directories
+from interlock.sandbox.undo_store import UndoStore
+from interlock.sessions.erasure import SessionEraser
+from interlock.sessions.leases import SessionLeases
+from interlock.sessions.manager import SessionManager
+from interlock.sessions.mode_switch import ModeSwitch
+from interlock.sessions.settings_store import SettingsStore
 from interlock.tools.builtins import FileServices
-from interlock.tools.builtins.delegate import Delegation
+from interlock.tools.builtins.delegate import DelegationTarget
 from interlock.tools.builtins.generate_image import ImageServices
-from interlock.tools.files.seen import SeenFiles
-from interlock.tools.files.undoing import UndoDesk, UndoReport
-from interlock.tools.files.writing import WritingDesk
-from interlock.tools.mcp.desk import McpDesk
-from interlock.tools.mcp.walls import Walls
+from interlock.tools.files.read_history import ReadHistory
+from interlock.tools.files.undo_service import UndoReport, UndoService
+from interlock.tools.files.write_operations import WriteServices
+from interlock.tools.mcp.sandbox_provider import SandboxProvider
+from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.sealed import SealedArguments
-from interlock.tools.shell.outputs import KeptOutputs
+from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
+from interlock.tools.tool import BaseTool
+from interlock.tools.unredacted_arguments import UnredactedArgumentStore
 from interlock.wiring.authority import AuthoritySource
-from interlock.wiring.foreign import open_mcp
-from interlock.wiring.registry import build_registry, memory_services, override_modes
-from interlock.wiring.situation import NO_SANDBOX, MissingNeed, missing_needs, situation_of
-from interlock.worker.local_wire import LocalWire
-from interlock.worker.queue import InProcessBell
-from interlock.worker.rows import SESSION_OF
-from interlock.worker.wire import Wire
-from interlock.workflow.completing import RunBook
+from interlock.wiring.authority_inputs import (
+    NO_SANDBOX,
+    MissingRequirement,
+    build_authority_inputs,
+    missing_requirements,
+)
+from interlock.wiring.mcp_servers import open_mcp
+from interlock.wiring.tool_registry import build_registry, memory_services, override_modes
+from interlock.workflow.run_store import RunStore
 
 if TYPE_CHECKING:
-    from interlock.worker.nats_wire import Servers
+    from interlock.runtime.nats_bus import NatsServers
 
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
@@ -74,7 +78,7 @@ MAX_OUTPUT_BYTES = 256 * 1024 * 1024
 # Of what a process that was killed left, as many paths are recorded.
 MAX_RESTORED_TOLD = 50
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +90,31 @@ class Runtime:
     redactor: Redactor
     log: EventLog
     # How the processes that share this state folder hear of one another.
-    wire: Wire
-    bell: InProcessBell
+    bus: Bus
+    notifier: InProcessNotifier
     sessions: SessionManager
     eraser: SessionEraser
     # Which of the processes live that share an SQLite store.
-    lives: Lives | None
+    lives: ProcessLocks | None
     leases: SessionLeases
     mode_switch: ModeSwitch
     stored_settings: SettingsStore
-    questions: QuestionDesk
-    undo: UndoDesk
+    questions: QuestionService
+    undo: UndoService
     # What stands in the store about runs of workflows; and where agents hand tasks over to.
-    runs: RunBook
-    delegation: Delegation
+    runs: RunStore
+    delegation: DelegationTarget
     # Tools of other programs, which come and go.
-    mcp: McpDesk
+    mcp: McpService
     registry: ToolRegistry
     authorities: AuthorityCache
     # What may be done now: `await runtime.authority(mode)`.
     authority: AuthoritySource
     runner: ToolRunner
     # What calls were given where the log masks it.
-    sealed: SealedArguments
-    sandbox: Choice
-    situation: Situation
+    sealed: UnredactedArgumentStore
+    sandbox: BackendSelection
+    authority_inputs: AuthorityInputs
     # None: what was said and done is kept for ever.
     retention: Retention | None = None
 
@@ -125,19 +129,19 @@ class Runtime:
             self.lives.close()
 
 
-class Places(NamedTuple):
+class ToolResources(NamedTuple):
     """Where tools keep things, what confines commands, and which folders are opened."""
 
-    kept: KeptVersions
-    outputs: KeptOutputs
-    sealed: SealedArguments
-    sandbox: Choice
+    kept: UndoStore
+    outputs: OutputSpool
+    sealed: UnredactedArgumentStore
+    sandbox: BackendSelection
     roots: tuple[Path, ...]
 
 
-async def chosen_sandbox(
+async def select_sandbox(
     settings: Settings, roots: tuple[Path, ...] | None = None, *, is_anew: bool = False
-) -> Choice:
+) -> BackendSelection:
     """What confines commands here, tried out; remembered while nothing changed that it depends on."""
     if not is_anew:
         # The first start has no folder yet to remember it in. Where none can be made, the store says why.
@@ -151,17 +155,17 @@ async def chosen_sandbox(
     )
 
 
-async def tried_sandbox(settings: Settings) -> Choice:
+async def probe_sandbox(settings: Settings) -> BackendSelection:
     """The same, tried out now and closed again: to be told, not to be used."""
-    choice = await chosen_sandbox(settings, is_anew=True)
+    choice = await select_sandbox(settings, is_anew=True)
     if choice.backend is not None:
         await choice.backend.close()
     return choice
 
 
-def _refuse_precious(settings: Settings, roots: tuple[Path, ...]) -> None:
+def _reject_sensitive_roots(settings: Settings, roots: tuple[Path, ...]) -> None:
     try:
-        settings.refuse_precious(roots, "--root")
+        settings.reject_sensitive_roots(roots, "--root")
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 
@@ -171,25 +175,25 @@ def open_runtime(
     *,
     opened: Iterable[ToolMode] = (),
     roots: tuple[Path, ...] | None = None,
-    sandbox: Choice = NO_SANDBOX,
+    sandbox: BackendSelection = NO_SANDBOX,
     tools: Iterable[BaseTool] = (),
 ) -> Runtime:
     """Build everything. `opened` and `roots` are what the local operator said on the command line.
 
     `tools` are those of a program that embeds the gates.
     """
-    _refuse_precious(settings, roots or ())
-    redactor = redactor_for(settings)
-    redact_lines(redactor.value)
+    _reject_sensitive_roots(settings, roots or ())
+    redactor = build_redactor(settings)
+    set_log_redaction(redactor.value)
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
-    wire = _wire(settings)
-    bell = InProcessBell(wire)
-    questions = QuestionDesk(database, log, redactor, bell.ring)
+    bus = _open_bus(settings)
+    notifier = InProcessNotifier(bus)
+    questions = QuestionService(database, log, redactor, notifier.notify)
     folders = roots or settings.tool.allowed_roots
-    kept, outputs, sealed, *_ = places = _places(settings, log, sandbox, folders or ())
-    runs, delegation = RunBook(database, log, redactor), Delegation()
+    kept, outputs, sealed, *_ = places = _tool_resources(settings, log, sandbox, folders or ())
+    runs, delegation = RunStore(database, log, redactor), DelegationTarget()
     try:
         registry = _tools(settings, database, redactor, questions, places, runs, delegation, log, tools)
     except BaseException:
@@ -197,13 +201,15 @@ def open_runtime(
         database.close()
         raise
     lives = _lives(database.config)
-    situation = situation_of(settings, open_modes, folders, sandbox)
-    walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings, roots))
-    mcp = open_mcp(settings, database, log, redactor, registry, situation, walls)
+    authority_inputs = build_authority_inputs(settings, open_modes, folders, sandbox)
+    walls = SandboxProvider(
+        None if sandbox is NO_SANDBOX else sandbox, lambda: select_sandbox(settings, roots)
+    )
+    mcp = open_mcp(settings, database, log, redactor, registry, authority_inputs, walls)
     stored_settings, authorities = SettingsStore(database, log, redactor), AuthorityCache(registry)
-    authority = AuthoritySource(database, stored_settings, mcp, registry, authorities, situation)
+    authority = AuthoritySource(database, stored_settings, mcp, registry, authorities, authority_inputs)
     return Runtime(
-        *(settings, database, redactor, log, wire, bell),
+        *(settings, database, redactor, log, bus, notifier),
         sessions=_sessions(settings, database, log, redactor, open_modes),
         eraser=SessionEraser(database, log, (kept.forget, outputs.forget, sealed.forget)),
         lives=lives,
@@ -211,7 +217,7 @@ def open_runtime(
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=stored_settings,
         questions=questions,
-        undo=_undo_desk(settings, kept, database, log),
+        undo=_undo_service(settings, kept, database, log),
         runs=runs,
         delegation=delegation,
         mcp=mcp,
@@ -221,20 +227,22 @@ def open_runtime(
         runner=ToolRunner(registry, log, redactor, sealed, authority),
         sealed=sealed,
         sandbox=sandbox,
-        situation=situation,
+        authority_inputs=authority_inputs,
         retention=_retention(settings, database, log, sealed),
     )
 
 
-def _places(settings: Settings, log: EventLog, sandbox: Choice, roots: tuple[Path, ...]) -> Places:
-    share_memory(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
-    outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
+def _tool_resources(
+    settings: Settings, log: EventLog, sandbox: BackendSelection, roots: tuple[Path, ...]
+) -> ToolResources:
+    share_snapshots(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
+    outputs = OutputSpool(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
     # Not waited for: a command may have left very much.
     Thread(target=_remove_abandoned, args=(outputs, roots), name="interlock-abandoned", daemon=True).start()
-    return Places(
-        KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
+    return ToolResources(
+        UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
         outputs,
-        SealedArguments(settings.state_dir / "sealed"),
+        UnredactedArgumentStore(settings.state_dir / "sealed"),
         sandbox,
         roots,
     )
@@ -252,76 +260,76 @@ def _record_put_back(log: EventLog, paths: list[str]) -> None:
         _log.error("protected_names_not_recorded", error=str(error))
 
 
-def _remove_abandoned(outputs: KeptOutputs, roots: tuple[Path, ...]) -> None:
+def _remove_abandoned(outputs: OutputSpool, roots: tuple[Path, ...]) -> None:
     """What the commands of processes that were killed left behind."""
     outputs.remove_abandoned()
     with suppress(SandboxUnavailable):
-        remove_abandoned_directories(place_outside(roots))
+        remove_abandoned_directories(choose_temporary_root(roots))
 
 
-def _lives(config: StoreConfig) -> Lives | None:
+def _lives(config: StoreConfig) -> ProcessLocks | None:
     """Beside an SQLite store: who uses one that machines share may be on any of them."""
-    return Lives(config.path.with_name(f"{config.path.name}.lives")) if config.is_sqlite else None
+    return ProcessLocks(config.path.with_name(f"{config.path.name}.lives")) if config.is_sqlite else None
 
 
-def _undo_desk(settings: Settings, kept: KeptVersions, database: Database, log: EventLog) -> UndoDesk:
+def _undo_service(settings: Settings, kept: UndoStore, database: Database, log: EventLog) -> UndoService:
     async def session_of(task_id: str) -> str | None:
-        rows = await database.read(lambda db: db.query(SESSION_OF, (storable(task_id),)))
+        rows = await database.read(lambda db: db.query(SESSION_OF, (sanitize_text(task_id),)))
         return str(rows[0][0]) if rows else None
 
-    return UndoDesk(
+    return UndoService(
         *(kept, log, session_of),
         protected_names=settings.tool.protected_names,
         has_other_machines=database.dialect != "sqlite",
     )
 
 
-def _wire(settings: Settings) -> Wire:
+def _open_bus(settings: Settings) -> Bus:
     given = settings.nats
     if given.url is None:
-        return LocalWire(settings.state_dir)
+        return UnixSocketBus(settings.state_dir)
     try:
-        from interlock.worker.nats_wire import NatsWire
+        from interlock.runtime.nats_bus import NatsBus
     except ImportError:
         raise ConfigurationError("NATS_URL needs an extra: pip install 'interlock-runtime[nats]'") from None
-    return NatsWire(_nats_servers(settings), given.prefix)
+    return NatsBus(_nats_servers(settings), given.prefix)
 
 
-def _nats_servers(settings: Settings) -> "Servers":
-    from interlock.worker.nats_wire import Servers
+def _nats_servers(settings: Settings) -> "NatsServers":
+    from interlock.runtime.nats_bus import NatsServers
 
     given = settings.nats
     is_encrypted = any(server.startswith("tls:") for server in given.servers)
     tls = ssl.create_default_context(cafile=given.tls_ca) if is_encrypted else None
-    return Servers(given.servers, *given.credentials, tls)
+    return NatsServers(given.servers, *given.credentials, tls)
 
 
-async def tried_nats(settings: Settings) -> str:
+async def check_nats(settings: Settings) -> str:
     """What is wrong with the servers of NATS_URL; empty where they can be used."""
-    from interlock.worker.nats_wire import tried
+    from interlock.runtime.nats_bus import check_nats_servers
 
-    return await tried(_nats_servers(settings), settings.nats.prefix)
+    return await check_nats_servers(_nats_servers(settings), settings.nats.prefix)
 
 
 def _tools(
     settings: Settings,
     database: Database,
     redactor: Redactor,
-    questions: QuestionDesk,
-    places: Places,
-    runs: RunBook,
-    delegation: Delegation,
+    questions: QuestionService,
+    places: ToolResources,
+    runs: RunStore,
+    delegation: DelegationTarget,
     log: EventLog,
     own: Iterable[BaseTool],
 ) -> ToolRegistry:
-    desk = WritingDesk(FileChanges(places.kept), SeenFiles(database.reading))
+    write_services = WriteServices(FileChanger(places.kept), ReadHistory(database.reading))
     bash, rg = (locate(program, places.roots) for program in (BASH, RG))
     shell = ShellServices(places.sandbox.backend, bash, redactor, places.outputs, JobLimits(), log)
     registry = build_registry(
         questions,
-        FileServices(redactor, desk, rg),
+        FileServices(redactor, write_services, rg),
         shell,
-        _images(settings, redactor, desk),
+        _images(settings, redactor, write_services),
         memory_services(settings.workspace_dir, database, redactor),
         runs,
         delegation,
@@ -333,15 +341,17 @@ def _tools(
 
 
 def _retention(
-    settings: Settings, database: Database, log: EventLog, sealed: SealedArguments
+    settings: Settings, database: Database, log: EventLog, sealed: UnredactedArgumentStore
 ) -> Retention | None:
     days = settings.retention_days
     return None if days is None else Retention(log, database, days, forget_before=sealed.forget_before)
 
 
-def _images(settings: Settings, redactor: Redactor, desk: WritingDesk) -> ImageServices:
+def _images(settings: Settings, redactor: Redactor, write_services: WriteServices) -> ImageServices:
     endpoint = image_endpoint(settings)
-    return ImageServices(endpoint if isinstance(endpoint, ImageEndpoint) else None, redactor, desk)
+    return ImageServices(
+        endpoint if isinstance(endpoint, ImageEndpoint) else None, redactor, write_services
+    )
 
 
 async def record_probes(runtime: Runtime) -> None:
@@ -352,11 +362,11 @@ async def record_probes(runtime: Runtime) -> None:
         await runtime.log.append(SYSTEM_STREAM, event)
 
 
-async def record_missing_needs(runtime: Runtime) -> list[MissingNeed]:
+async def record_missing_requirements(runtime: Runtime) -> list[MissingRequirement]:
     """Record what this machine lacks for tools; `UnreadableSettings` where no tool is offered anyway."""
     stored = await runtime.stored_settings.current()
-    situation = replace(runtime.situation, settings=stored.settings.tools)
-    missing = missing_needs(runtime.authorities, situation)
+    authority_inputs = replace(runtime.authority_inputs, settings=stored.settings.tools)
+    missing = missing_requirements(runtime.authorities, authority_inputs)
     for need, reason, tools in missing:
         event = ToolsUnavailable(need=need, reason=reason, tools=list(tools), pid=os.getpid())
         await runtime.log.append(SYSTEM_STREAM, event)
@@ -385,14 +395,14 @@ def store_config(settings: Settings) -> StoreConfig:
     )
 
 
-def dead_denials(settings: Settings) -> tuple[tuple[str, str], ...]:
+def unmatchable_denials(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Entries of the operator's denylist of commands that can never match, and why."""
-    from interlock.sandbox.commands import CommandJudge
+    from interlock.commands.judge import CommandJudge
 
-    return CommandJudge(settings.tool.bash_denylist, (), Path.home()).dead_entries
+    return CommandJudge(settings.tool.bash_denylist, (), Path.home()).unmatchable_entries
 
 
-def local_person() -> str:
+def local_actor() -> str:
     """Who is at this command line, as the log names them."""
     try:
         # The account that runs this, not what its environment claims.

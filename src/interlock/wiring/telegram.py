@@ -2,23 +2,23 @@
 
 from collections.abc import Callable
 
-from interlock.channels.telegram.bot import TelegramBot
-from interlock.channels.telegram.front import Front
-from interlock.channels.telegram.heard import TELLING
-from interlock.channels.telegram.lease import BotLease
-from interlock.channels.telegram.lock import BotLock
-from interlock.channels.telegram.records import Records
-from interlock.channels.telegram.services import Services, Undone
-from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace
-from interlock.channels.telegram.updates import BotName
+from interlock.channels.telegram.app import TelegramApp
+from interlock.channels.telegram.bot_api import BotApiClient
+from interlock.channels.telegram.bot_lease import BotLease
+from interlock.channels.telegram.bot_lock import BotFileLock
+from interlock.channels.telegram.feed_items import FEED_RENDERER
+from interlock.channels.telegram.rate_limit import GROUP_CHAT_LIMIT, PRIVATE_CHAT_LIMIT, RateLimit
+from interlock.channels.telegram.services import TelegramServices, UndoneChange
+from interlock.channels.telegram.store import TelegramStore
+from interlock.channels.telegram.updates import BotIdentity
 from interlock.config.modes import ToolMode
-from interlock.following.hub import Hub
-from interlock.gates.authority import Authority
-from interlock.infra.errors import ConfigurationError
-from interlock.wiring.office import Office
-from interlock.wiring.runtime import Runtime, local_person
+from interlock.core.errors import ConfigurationError
+from interlock.feed.follow import FeedHub
+from interlock.policy.authority import Authority
+from interlock.wiring.agents import AgentRuntime
+from interlock.wiring.runtime import Runtime, local_actor
 
-__all__ = ["BotName", "Front", "open_front"]
+__all__ = ["BotIdentity", "TelegramApp", "open_telegram_app"]
 
 NO_BOT = (
     "TELEGRAM_BOT_TOKEN is not set; create a bot with BotFather, write its token to a file and "
@@ -26,15 +26,15 @@ NO_BOT = (
 )
 
 
-def open_front(
-    office: Office,
+def open_telegram_app(
+    agent_runtime: AgentRuntime,
     *,
-    private: Pace = PRIVATE,
-    group: Pace = GROUP,
-    announce: Callable[[BotName], None] = lambda _name: None,
-    waits: Callable[[BotName], None] = lambda _name: None,
-) -> Front:
-    runtime, given = office.runtime, office.runtime.settings.telegram
+    private: RateLimit = PRIVATE_CHAT_LIMIT,
+    group: RateLimit = GROUP_CHAT_LIMIT,
+    announce: Callable[[BotIdentity], None] = lambda _name: None,
+    waits: Callable[[BotIdentity], None] = lambda _name: None,
+) -> TelegramApp:
+    runtime, given = agent_runtime.runtime, agent_runtime.runtime.settings.telegram
     if given.bot_token is None:
         raise ConfigurationError(NO_BOT)
     token = given.bot_token.get_secret_value()
@@ -43,9 +43,9 @@ def open_front(
     lease = BotLease(
         runtime.log, bot_id, seconds=runtime.settings.session.lease_seconds, lock=_lock(runtime, bot_id)
     )
-    records = Records(runtime.database, runtime.log, runtime.redactor, lease)
-    return Front(
-        *(TelegramBot(token, given.base_url), records, _services(office), lease),
+    records = TelegramStore(runtime.database, runtime.log, runtime.redactor, lease)
+    return TelegramApp(
+        *(BotApiClient(token, given.base_url), records, _services(agent_runtime), lease),
         private=private,
         group=group,
         announce=announce,
@@ -53,40 +53,40 @@ def open_front(
     )
 
 
-def _lock(runtime: Runtime, bot_id: int) -> BotLock | None:
+def _lock(runtime: Runtime, bot_id: int) -> BotFileLock | None:
     """Beside an SQLite store: who uses one that machines share may be on any of them."""
     config = runtime.database.config
     if not config.is_sqlite:
         return None
-    return BotLock(config.path.with_name(f"{config.path.name}.telegram-{bot_id}"))
+    return BotFileLock(config.path.with_name(f"{config.path.name}.telegram-{bot_id}"))
 
 
-def _services(office: Office) -> Services:
-    runtime = office.runtime
+def _services(agent_runtime: AgentRuntime) -> TelegramServices:
+    runtime = agent_runtime.runtime
 
     async def authority(session_id: str | None, who: str) -> Authority:
         if session_id is None:
             return await runtime.authority(ToolMode.chat_safe)
         mode = await runtime.sessions.get_mode(session_id)
-        return (await office.prompts.prepare(session_id, mode, who=who)).authority
+        return (await agent_runtime.prompts.prepare(session_id, mode, who=who)).authority
 
-    async def undo(task_id: str, who: str) -> list[Undone]:
-        opened = runtime.situation.capabilities.roots
-        report = await runtime.undo.take_back(task_id, who=who, within=opened)
-        return [Undone(str(each.now_at), each.action, each.reason) for each in report.outcomes]
+    async def undo(task_id: str, who: str) -> list[UndoneChange]:
+        opened = runtime.authority_inputs.capabilities.roots
+        report = await runtime.undo.revert(task_id, who=who, within=opened)
+        return [UndoneChange(str(each.now_at), each.action, each.reason) for each in report.outcomes]
 
-    return Services(
+    return TelegramServices(
         given=runtime.settings.telegram,
-        operator=local_person(),
+        operator=local_actor(),
         database=runtime.database,
         log=runtime.log,
         redactor=runtime.redactor,
-        hub=Hub(runtime.database, runtime.log, office.live, TELLING),
+        hub=FeedHub(runtime.database, runtime.log, agent_runtime.live, FEED_RENDERER),
         sessions=runtime.sessions,
         mode_switch=runtime.mode_switch,
-        open_modes=runtime.situation.open_modes,
+        open_modes=runtime.authority_inputs.open_modes,
         questions=runtime.questions,
-        tasks=office.tasks,
+        tasks=agent_runtime.tasks,
         authority=authority,
         undo=undo,
     )

@@ -8,8 +8,7 @@ different kinds are never equal, nor is one less than the other.
 
 import re
 from collections.abc import Callable, Iterator
-
-from interlock.infra.records import dataclass
+from dataclasses import dataclass
 
 Value = str | int | float | bool | None
 Lookup = Callable[[tuple[str, ...]], Value]
@@ -28,7 +27,7 @@ _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 _COMPARING = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
-class Malformed(ValueError):
+class InvalidCondition(ValueError):
     """Why a text is no condition, and from which character on (counted from 1)."""
 
     def __init__(self, reason: str, column: int) -> None:
@@ -37,40 +36,40 @@ class Malformed(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralValue:
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameReference:
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Comparison:
     sign: str
     left: "Expression"
     right: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Negation:
     inner: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class BooleanOperation:
     """`and` where all must hold, `or` where one is enough."""
 
     word: str
     parts: tuple["Expression", ...]
 
 
-Expression = Literal | Name | Compare | Not | Joined
+Expression = LiteralValue | NameReference | Comparison | Negation | BooleanOperation
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class EdgeCondition:
     text: str
     expression: Expression
 
@@ -87,11 +86,11 @@ class Condition:
         return frozenset(_equated(self.expression))
 
 
-def parse_condition(text: str) -> Condition:
-    """Raises `Malformed`, and nothing else, for whatever is no condition."""
+def parse_condition(text: str) -> EdgeCondition:
+    """Raises `InvalidCondition`, and nothing else, for whatever is no condition."""
     if len(text) > MAX_CHARS:
-        raise Malformed(f"a condition can have at most {MAX_CHARS} characters", MAX_CHARS + 1)
-    return Condition(text, _Parser(text).whole())
+        raise InvalidCondition(f"a condition can have at most {MAX_CHARS} characters", MAX_CHARS + 1)
+    return EdgeCondition(text, _Parser(text).whole())
 
 
 # -- parsing -------------------------------------------------------------------------------------------
@@ -110,7 +109,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         found = _TOKEN.match(text, place)
         if found is None or found.lastgroup is None:
             column = place + len(text[place:]) - len(text[place:].lstrip()) + 1
-            raise Malformed(f"unexpected character {text[column - 1]!r}", column)
+            raise InvalidCondition(f"unexpected character {text[column - 1]!r}", column)
         kind = found.lastgroup
         word = found[kind]
         if kind == "name" and word in {"and", "or", "not"}:
@@ -128,7 +127,7 @@ class _Parser:
     def whole(self) -> Expression:
         found = self._either(0)
         if self._next.kind != "end":
-            raise Malformed(
+            raise InvalidCondition(
                 f"unexpected '{self._next.text}'; join conditions with and, or", self._next.column
             )
         return found
@@ -148,41 +147,45 @@ class _Parser:
         parts = [self._all(depth)]
         while self._take("or"):
             parts.append(self._all(depth))
-        return parts[0] if len(parts) == 1 else Joined("or", tuple(parts))
+        return parts[0] if len(parts) == 1 else BooleanOperation("or", tuple(parts))
 
     def _all(self, depth: int) -> Expression:
         parts = [self._negated(depth)]
         while self._take("and"):
             parts.append(self._negated(depth))
-        return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
+        return parts[0] if len(parts) == 1 else BooleanOperation("and", tuple(parts))
 
     def _negated(self, depth: int) -> Expression:
         if depth > MAX_DEPTH:
-            raise Malformed("it is nested too deeply", self._next.column)
+            raise InvalidCondition("it is nested too deeply", self._next.column)
         if self._take("not"):
-            return Not(self._negated(depth + 1))
+            return Negation(self._negated(depth + 1))
         left = self._operand(depth)
         if (sign := self._take(*_COMPARING)) is None:
             return left
-        return Compare(sign, left, self._operand(depth))
+        return Comparison(sign, left, self._operand(depth))
 
     def _operand(self, depth: int) -> Expression:
         token = self._next
         if self._take("("):
             inner = self._either(depth + 1)
             if not self._take(")"):
-                raise Malformed("a closing parenthesis is missing", self._next.column)
+                raise InvalidCondition("a closing parenthesis is missing", self._next.column)
             return inner
         self._place += 1
         match token.kind:
             case "text":
-                return Literal(token.text[1:-1])
+                return LiteralValue(token.text[1:-1])
             case "number":
-                return Literal(float(token.text) if "." in token.text else int(token.text))
+                return LiteralValue(float(token.text) if "." in token.text else int(token.text))
             case "name":
-                return Literal(_WORDS[token.text]) if token.text in _WORDS else Name(_path(token.text))
+                return (
+                    LiteralValue(_WORDS[token.text])
+                    if token.text in _WORDS
+                    else NameReference(_path(token.text))
+                )
         what = f"unexpected '{token.text}'" if token.text else "unexpected end"
-        raise Malformed(f"{what}; expected a name, a quoted text or a number", token.column)
+        raise InvalidCondition(f"{what}; expected a name, a quoted text or a number", token.column)
 
 
 def _path(text: str) -> tuple[str, ...]:
@@ -194,17 +197,17 @@ def _path(text: str) -> tuple[str, ...]:
 
 def _value(expression: Expression, lookup: Lookup) -> Value:
     match expression:
-        case Literal(value):
+        case LiteralValue(value):
             return value
-        case Name(path):
+        case NameReference(path):
             return lookup(path)
-        case Not(inner):
+        case Negation(inner):
             return _value(inner, lookup) is not True
-        case Joined("and", parts):
+        case BooleanOperation("and", parts):
             return all(_value(part, lookup) is True for part in parts)
-        case Joined(_, parts):
+        case BooleanOperation(_, parts):
             return any(_value(part, lookup) is True for part in parts)
-        case Compare(sign, left, right):
+        case Comparison(sign, left, right):
             return _compared(sign, _value(left, lookup), _value(right, lookup))
 
 
@@ -238,32 +241,32 @@ def _kind(value: Value) -> str:
 
 def _names(expression: Expression) -> Iterator[tuple[str, ...]]:
     match expression:
-        case Name(path):
+        case NameReference(path):
             yield path
-        case Not(inner):
+        case Negation(inner):
             yield from _names(inner)
-        case Joined(_, parts):
+        case BooleanOperation(_, parts):
             for part in parts:
                 yield from _names(part)
-        case Compare(_, left, right):
+        case Comparison(_, left, right):
             yield from _names(left)
             yield from _names(right)
-        case Literal():
+        case LiteralValue():
             pass
 
 
 def _equated(expression: Expression) -> Iterator[tuple[tuple[str, ...], Value]]:
     match expression:
-        case Compare("==" | "!=", Name(path), Literal(value)) | Compare(
-            "==" | "!=", Literal(value), Name(path)
+        case Comparison("==" | "!=", NameReference(path), LiteralValue(value)) | Comparison(
+            "==" | "!=", LiteralValue(value), NameReference(path)
         ):
             yield path, value
-        case Compare(_, left, right):
+        case Comparison(_, left, right):
             yield from _equated(left)
             yield from _equated(right)
-        case Not(inner):
+        case Negation(inner):
             yield from _equated(inner)
-        case Joined(_, parts):
+        case BooleanOperation(_, parts):
             for part in parts:
                 yield from _equated(part)
         case _:

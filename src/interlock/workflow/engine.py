@@ -11,11 +11,10 @@ from typing import Any, assert_never
 
 import orjson
 
-from interlock.events.base import Event
-from interlock.events.chain import now_us
-from interlock.events.ledger import Scope
-from interlock.events.log import Transaction
-from interlock.events.runs import (
+from interlock.core.logging import StructuredLogger
+from interlock.log.event import Event
+from interlock.log.hash_chain import now_us
+from interlock.log.run_events import (
     NodeBegun,
     NodeCompleted,
     NodeEntered,
@@ -26,21 +25,11 @@ from interlock.events.runs import (
     RunStarted,
     RunStopped,
 )
-from interlock.gates.handing import step_mode
-from interlock.infra.logging import Log
+from interlock.log.stream_appender import EventScope
+from interlock.log.writer import Transaction
+from interlock.policy.delegation import step_mode
 from interlock.workflow.graph import NodeKind
-from interlock.workflow.machine import (
-    Complete,
-    Enter,
-    Fail,
-    Finish,
-    GiveUp,
-    Move,
-    Place,
-    VisitStatus,
-    Work,
-)
-from interlock.workflow.rows import (
+from interlock.workflow.run_rows import (
     BEGIN_VISIT,
     CLOSE_VISIT,
     END_RUN,
@@ -52,20 +41,31 @@ from interlock.workflow.rows import (
     SET_CREDENTIAL,
     SET_STATUS,
     NextStep,
-    Run,
+    NodeVisit,
+    RunState,
     RunStatus,
-    Standing,
-    Visit,
+    WorkflowRun,
     WrongRunStatus,
-    read_standing,
-    run_of,
+    read_run_state,
+    run_from_row,
 )
-from interlock.workflow.telling import step_message
+from interlock.workflow.state_machine import (
+    AbandonRun,
+    CompleteNode,
+    EnterNode,
+    FailNode,
+    FinishRun,
+    Move,
+    NodePosition,
+    VisitStatus,
+    WorkOnStep,
+)
+from interlock.workflow.step_prompt import step_message
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 
-def begin(transaction: Transaction, run: Run) -> NextStep | None:
+def begin(transaction: Transaction, run: WorkflowRun) -> NextStep | None:
     """A new run, up to its first step. `run.started_event` is made here."""
     started = RunStarted(
         workflow=run.workflow,
@@ -78,7 +78,7 @@ def begin(transaction: Transaction, run: Run) -> NextStep | None:
     recorded = transaction.record(started)
     begun = replace(run, started_event=recorded.id, created_us=recorded.time_us)
     transaction.connection.change(INSERT_RUN, begun.as_row())
-    return _Moving(transaction, run.session_id).go(lambda standing: standing.walk().begin())
+    return _RunTransaction(transaction, run.session_id).go(lambda run_state: run_state.walk().begin())
 
 
 def task_ended(
@@ -88,24 +88,24 @@ def task_ended(
     rows = transaction.connection.query(RUN_OF_TASK, (task_id,))
     if not rows:
         return None
-    moving = _Moving(transaction, str(rows[0][0]))
+    moving = _RunTransaction(transaction, str(rows[0][0]))
     number = int(rows[0][1])
-    visit = next(each for each in moving.standing.visits if each.number == number)
+    visit = next(each for each in moving.run_state.visits if each.number == number)
     if visit.status is not VisitStatus.active:
         return None
-    if not is_done or moving.standing.run.status.is_end:
+    if not is_done or moving.run_state.run.status.is_end:
         status = VisitStatus.cancelled if is_cancelled else VisitStatus.failed
         because = f"it was cancelled by {who}" if is_cancelled else reason or "it failed"
         moving.failed(visit, status, because, who)
         return None
     return moving.go(
-        lambda standing: standing.walk(visit.artifacts).advance(visit.place, visit.outcome or "")
+        lambda run_state: run_state.walk(visit.artifacts).advance(visit.place, visit.outcome or "")
     )
 
 
 def pause(transaction: Transaction, session_id: str, who: str) -> None:
     """The step at work goes to its end; none is begun after it."""
-    moving = _Moving(transaction, session_id)
+    moving = _RunTransaction(transaction, session_id)
     moving.require(RunStatus.running, "paused")
     moving.set_status(RunStatus.paused, "", RunPaused(who=who))
 
@@ -113,10 +113,10 @@ def pause(transaction: Transaction, session_id: str, who: str) -> None:
 def resume(
     transaction: Transaction, session_id: str, who: str, credential_id: str | None
 ) -> NextStep | None:
-    moving = _Moving(transaction, session_id)
+    moving = _RunTransaction(transaction, session_id)
     moving.require(RunStatus.paused, "resumed")
     moving.require_unchanged()
-    at = moving.standing.at
+    at = moving.run_state.at
     if at is not None and at.status in {VisitStatus.failed, VisitStatus.cancelled}:
         raise WrongRunStatus(
             f"step {at.node} of run {session_id} did not finish ({at.reason}); retry it, or stop the run"
@@ -129,26 +129,26 @@ def retry(
     transaction: Transaction, session_id: str, who: str, credential_id: str | None, agents: dict[str, str]
 ) -> NextStep | None:
     """The node that did not get to an end, once more, with the agents as they are now."""
-    moving = _Moving(transaction, session_id)
+    moving = _RunTransaction(transaction, session_id)
     moving.require(RunStatus.paused, "retried")
     moving.require_unchanged()
-    at = moving.standing.at
+    at = moving.run_state.at
     if at is None or at.status not in {VisitStatus.failed, VisitStatus.cancelled}:
         raise WrongRunStatus(f"no step of run {session_id} failed; resume it")
     pins = orjson.dumps(agents, option=orjson.OPT_SORT_KEYS).decode()
     transaction.connection.change(PIN_AGENTS, (pins, session_id))
     moving.resumed(who, credential_id, agents)
-    return moving.go(lambda standing: standing.walk().again(at.place), retry_of=at.number)
+    return moving.go(lambda run_state: run_state.walk().reenter(at.place), retry_of=at.number)
 
 
 def stop(transaction: Transaction, session_id: str, who: str, reason: str = "") -> str | None:
     """For good. The task that is to be cancelled with it, if one is under way."""
-    moving = _Moving(transaction, session_id)
-    if moving.standing.run.status.is_end:
-        raise WrongRunStatus(f"run {session_id} is already {moving.standing.run.status}")
+    moving = _RunTransaction(transaction, session_id)
+    if moving.run_state.run.status.is_end:
+        raise WrongRunStatus(f"run {session_id} is already {moving.run_state.run.status}")
     because = f"stopped by {who}" + (f": {reason}" if reason else "")
     moving.end(RunStatus.stopped, "", because, RunStopped(who=who, reason=reason))
-    at = moving.standing.at
+    at = moving.run_state.at
     if at is None or at.status is not VisitStatus.active:
         return None
     return at.task_id
@@ -157,21 +157,21 @@ def stop(transaction: Transaction, session_id: str, who: str, reason: str = "") 
 def stop_if_open(transaction: Transaction, session_id: str, who: str) -> None:
     """Stop the run of a session that is deleted, if there is one; its task is cancelled by the caller."""
     rows = transaction.connection.query(READ_RUN, (session_id,))
-    if rows and not run_of(rows[0]).status.is_end:
+    if rows and not run_from_row(rows[0]).status.is_end:
         stop(transaction, session_id, who)
 
 
-class _Moving:
+class _RunTransaction:
     """One run within one transaction."""
 
     def __init__(self, transaction: Transaction, session_id: str) -> None:
         transaction.next_seq()
         self._transaction = transaction
         self._session_id = session_id
-        self.standing = read_standing(transaction.connection, session_id)
+        self.run_state = read_run_state(transaction.connection, session_id)
 
     def require(self, status: RunStatus, what: str) -> None:
-        present = self.standing.run.status
+        present = self.run_state.run.status
         if present is not status:
             raise WrongRunStatus(
                 f"run {self._session_id} is {present}; only a run that is {status} can be {what}"
@@ -179,45 +179,45 @@ class _Moving:
 
     def require_unchanged(self) -> None:
         """Raises where the stored workflow is gone or not the pinned one: a person is told, not the run."""
-        _ = self.standing.run.book
+        _ = self.run_state.run.book
 
     def go(
-        self, plan: Callable[[Standing], Sequence[Move]], *, retry_of: int | None = None
+        self, plan: Callable[[RunState], Sequence[Move]], *, retry_of: int | None = None
     ) -> NextStep | None:
         try:
-            moves = plan(self.standing)
+            moves = plan(self.run_state)
         except Exception as error:  # noqa: BLE001 - a task must be able to end, whatever its run looks like
             _log.error("run_cannot_go_on", session_id=self._session_id, exc_info=error)
-            moves = [GiveUp(f"it cannot continue ({type(error).__name__}: {error})")]
+            moves = [AbandonRun(f"it cannot continue ({type(error).__name__}: {error})")]
         step: NextStep | None = None
         for move in moves:
             step = self._make(move, retry_of) or step
-            retry_of = None if isinstance(move, Enter) else retry_of
+            retry_of = None if isinstance(move, EnterNode) else retry_of
         return step
 
     def _make(self, move: Move, retry_of: int | None) -> NextStep | None:
         match move:
-            case Enter(place, visit):
+            case EnterNode(place, visit):
                 self._enter(place, visit, retry_of)
-            case Complete(place, outcome, edge):
-                visit_row = self.standing.newest(place)
+            case CompleteNode(place, outcome, edge):
+                visit_row = self.run_state.newest(place)
                 to, label = (edge.target, edge.label) if edge else ("", "")
                 self._close(visit_row, VisitStatus.completed, outcome, to, label)
                 self._tell(
                     visit_row,
                     NodeCompleted(**_which(visit_row), outcome=outcome, to=to, label=label),
                 )
-            case Work(place):
-                return self._work(self.standing.newest(place))
-            case Fail(place, reason):
-                self.failed(self.standing.newest(place), VisitStatus.failed, reason, "")
-            case Finish(outcome):
-                steps = self.standing.steps
+            case WorkOnStep(place):
+                return self._work(self.run_state.newest(place))
+            case FailNode(place, reason):
+                self.failed(self.run_state.newest(place), VisitStatus.failed, reason, "")
+            case FinishRun(outcome):
+                steps = self.run_state.steps
                 self.end(
                     RunStatus.done, outcome, "", RunFinished(status="done", outcome=outcome, steps=steps)
                 )
-            case GiveUp(reason):
-                told = RunFinished(status="failed", outcome="", steps=self.standing.steps, reason=reason)
+            case AbandonRun(reason):
+                told = RunFinished(status="failed", outcome="", steps=self.run_state.steps, reason=reason)
                 self.end(RunStatus.failed, "", reason, told)
             case _:
                 assert_never(move)
@@ -225,9 +225,9 @@ class _Moving:
 
     # -- nodes --
 
-    def _enter(self, place: Place, visit: int, retry_of: int | None) -> None:
-        node = self.standing.run.book.node(place)
-        number = len(self.standing.visits) + 1
+    def _enter(self, place: NodePosition, visit: int, retry_of: int | None) -> None:
+        node = self.run_state.run.book.node(place)
+        number = len(self.run_state.visits) + 1
         entered = NodeEntered(
             number=number,
             frame=place.frame,
@@ -236,8 +236,8 @@ class _Moving:
             visit=visit,
             retry_of=retry_of,
         )
-        recorded = self._transaction.record(entered, Scope(None, self.standing.run.started_event))
-        row = Visit(
+        recorded = self._transaction.record(entered, EventScope(None, self.run_state.run.started_event))
+        row = NodeVisit(
             session_id=self._session_id,
             number=number,
             frame=place.frame,
@@ -250,40 +250,40 @@ class _Moving:
             entered_us=recorded.time_us,
         )
         self._transaction.connection.change(INSERT_VISIT, row.as_row())
-        self.standing = replace(self.standing, visits=(*self.standing.visits, row))
+        self.run_state = replace(self.run_state, visits=(*self.run_state.visits, row))
 
-    def _work(self, visit: Visit) -> NextStep | None:
-        if self.standing.run.status is RunStatus.paused:
+    def _work(self, visit: NodeVisit) -> NextStep | None:
+        if self.run_state.run.status is RunStatus.paused:
             return None
         return self.begin_ready(visit)
 
-    def begin_ready(self, visit: Visit) -> NextStep:
+    def begin_ready(self, visit: NodeVisit) -> NextStep:
         """Its task: in the stricter of the run's mode and the step's own."""
-        run, task_id = self.standing.run, f"t_{secrets.token_hex(8)}"
+        run, task_id = self.run_state.run, f"t_{secrets.token_hex(8)}"
         workflow = run.book.workflow_in(visit.frame)
         brief = workflow.nodes[visit.node].brief
         self._transaction.connection.change(BEGIN_VISIT, (task_id, self._session_id, visit.number))
         self._tell(visit, NodeBegun(**_which(visit), task_id=task_id))
         return NextStep(
             task_id=task_id,
-            content=step_message(self.standing, visit, workflow.name),
+            content=step_message(self.run_state, visit, workflow.name),
             mode=step_mode(run.mode, brief.mode if brief else None),
             parent=visit.entered_event,
             who=run.started_by,
             credential_id=run.credential_id,
         )
 
-    def failed(self, visit: Visit, status: VisitStatus, reason: str, who: str) -> None:
+    def failed(self, visit: NodeVisit, status: VisitStatus, reason: str, who: str) -> None:
         """The run stays where it is until a person retries, or stops it."""
         self._close(visit, status, visit.outcome, "", "", reason)
         self._tell(visit, NodeFailed(**_which(visit), status=status.value, reason=reason))
-        if not self.standing.run.status.is_end:
+        if not self.run_state.run.status.is_end:
             because = f"step {visit.node} did not finish: {reason}"
             self.set_status(RunStatus.paused, because, RunPaused(who=who, reason=because))
 
     def _close(
         self,
-        visit: Visit,
+        visit: NodeVisit,
         status: VisitStatus,
         outcome: str | None,
         to: str,
@@ -294,36 +294,36 @@ class _Moving:
         parameters = (status.value, outcome, to or None, label or None, reason, ended)
         self._transaction.connection.change(CLOSE_VISIT, (*parameters, self._session_id, visit.number))
         closed = replace(visit, status=status, outcome=outcome, reason=reason, ended_us=ended)
-        visits = tuple(closed if each.number == visit.number else each for each in self.standing.visits)
-        self.standing = replace(self.standing, visits=visits)
+        visits = tuple(closed if each.number == visit.number else each for each in self.run_state.visits)
+        self.run_state = replace(self.run_state, visits=visits)
 
     # -- the run --
 
     def set_status(self, status: RunStatus, reason: str, event: Event) -> None:
         self._transaction.connection.change(SET_STATUS, (status.value, reason or None, self._session_id))
         self._of_run(event)
-        self.standing = replace(self.standing, run=replace(self.standing.run, status=status))
+        self.run_state = replace(self.run_state, run=replace(self.run_state.run, status=status))
 
     def resumed(self, who: str, credential_id: str | None, agents: dict[str, str]) -> None:
         """From now on it ends when this credential is revoked."""
         self._transaction.connection.change(SET_CREDENTIAL, (credential_id, self._session_id))
         told = RunResumed(who=who, agents=agents, credential_id=credential_id or "")
         self.set_status(RunStatus.running, "", told)
-        run = replace(self.standing.run, credential_id=credential_id)
-        self.standing = replace(self.standing, run=run)
+        run = replace(self.run_state.run, credential_id=credential_id)
+        self.run_state = replace(self.run_state, run=run)
 
     def end(self, status: RunStatus, outcome: str, reason: str, event: Event) -> None:
         parameters = (status.value, outcome or None, reason or None, now_us(), self._session_id)
         self._transaction.connection.change(END_RUN, parameters)
         self._of_run(event)
-        self.standing = replace(self.standing, run=replace(self.standing.run, status=status))
+        self.run_state = replace(self.run_state, run=replace(self.run_state.run, status=status))
 
     def _of_run(self, event: Event) -> None:
-        self._transaction.record(event, Scope(None, self.standing.run.started_event))
+        self._transaction.record(event, EventScope(None, self.run_state.run.started_event))
 
-    def _tell(self, visit: Visit, event: Event) -> None:
-        self._transaction.record(event, Scope(None, visit.entered_event))
+    def _tell(self, visit: NodeVisit, event: Event) -> None:
+        self._transaction.record(event, EventScope(None, visit.entered_event))
 
 
-def _which(visit: Visit) -> dict[str, Any]:
+def _which(visit: NodeVisit) -> dict[str, Any]:
     return {"number": visit.number, "frame": visit.frame, "node": visit.node}

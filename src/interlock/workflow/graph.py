@@ -6,8 +6,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from interlock.config.modes import ToolMode
-from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
-from interlock.workflow.conditions import Condition
+from interlock.policy.policy import NO_RESTRICTION, ToolPolicy
+from interlock.workflow.conditions import EdgeCondition
 
 # What a step says that has nothing to choose between.
 DONE = "done"
@@ -28,7 +28,7 @@ class NodeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class StepBrief:
     """A step's own file. `outcomes` are what it may say it came to, beside the labels of its edges."""
 
     text: str
@@ -40,14 +40,14 @@ class Brief:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class WorkflowNode:
     name: str
     kind: NodeKind
     line: int = 1
     title: str = ""
     max_visits: int = DEFAULT_MAX_VISITS
     # Of a step.
-    brief: Brief | None = None
+    brief: StepBrief | None = None
     # Of a subworkflow: which one.
     workflow: str = ""
     # Of an end: what the run comes to there.
@@ -55,12 +55,12 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
+class WorkflowEdge:
     source: str
     target: str
     label: str = ""
     is_default: bool = False
-    condition: Condition | None = None
+    condition: EdgeCondition | None = None
     line: int = 1
 
 
@@ -69,21 +69,21 @@ class Workflow:
     name: str
     description: str
     start: str
-    nodes: Mapping[str, Node]
-    edges: tuple[Edge, ...]
+    nodes: Mapping[str, WorkflowNode]
+    edges: tuple[WorkflowEdge, ...]
     # Who does a step that names no agent of its own.
     agent: str | None = None
     max_steps: int = DEFAULT_MAX_STEPS
     agent_line: int = 1
 
     @cached_property
-    def _ways(self) -> dict[str, tuple[Edge, ...]]:
-        found: dict[str, list[Edge]] = {name: [] for name in self.nodes}
+    def _ways(self) -> dict[str, tuple[WorkflowEdge, ...]]:
+        found: dict[str, list[WorkflowEdge]] = {name: [] for name in self.nodes}
         for edge in self.edges:
             found.setdefault(edge.source, []).append(edge)
         return {name: tuple(edges) for name, edges in found.items()}
 
-    def ways_from(self, node: str) -> tuple[Edge, ...]:
+    def edges_from(self, node: str) -> tuple[WorkflowEdge, ...]:
         return self._ways.get(node, ())
 
     def agent_of(self, node: str) -> str | None:
@@ -93,7 +93,7 @@ class Workflow:
 
     def outcomes_of(self, node: str) -> tuple[str, ...]:
         """What a step may say it came to: the labels of its edges, else what its file lists."""
-        labels = tuple(dict.fromkeys(edge.label for edge in self.ways_from(node) if edge.label))
+        labels = tuple(dict.fromkeys(edge.label for edge in self.edges_from(node) if edge.label))
         brief = self.nodes[node].brief
         return labels or (brief.outcomes if brief else ())
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.cli_processes import ProcessHarness
 from tests.harness.model_server import ModelServer
-from tests.harness.processes import ProcessHarness
 
 
 @pytest.fixture(scope="session")

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import interlock.agent.agent
-import interlock.channels.talk
+import interlock.agent.loop
+import interlock.channels.terminal.local_session
+import interlock.db.group_commit
 import interlock.models.openai_chat
-import interlock.store.writer
-import interlock.wiring.office
-from interlock.cli.runtime import opened_office
-from interlock.events.log import EventLog
-from interlock.redaction.choice import redactor_for_faults
-from interlock.store.driver import Connection
-from interlock.worker.rows import TaskStatus
+import interlock.wiring.agents
+from interlock.cli.runtime import open_cli_agent_runtime
+from interlock.db.driver import DbConnection
+from interlock.log.writer import EventLog
+from interlock.redaction.factory import build_crash_redactor
+from interlock.runtime.task_rows import TaskStatus
 
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
 
@@ -51,7 +51,7 @@ class Round:
 class _Watched:
     """The writer's connection: every commit is known, and one of them is the last."""
 
-    def __init__(self, connection: Connection, committing: Callable[[Connection], None]) -> None:
+    def __init__(self, connection: DbConnection, committing: Callable[[DbConnection], None]) -> None:
         self._connection = connection
         self._committing = committing
 
@@ -67,10 +67,10 @@ def watch(log: EventLog, given: Round) -> None:
     writer, file = log._writer, os.open(given.acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     connect, submit = writer._connect, writer.submit
     if given.apart:
-        interlock.store.writer.MAX_GROUP = 1
+        interlock.db.group_commit.MAX_GROUP = 1
         writer.submit = lambda unit, **_patience: submit(unit)
 
-    def committing(connection: Connection) -> None:
+    def committing(connection: DbConnection) -> None:
         seq, digest = connection.query(HEAD, (given.session,))[0]
         if given.moment == "before" and seq >= given.at:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -86,19 +86,23 @@ def watch(log: EventLog, given: Round) -> None:
 
 async def work(given: Round, *, watched: bool) -> None:
     """As `interlock worker`, until the task has ended; the person answers what it waits for."""
-    async with opened_office(sandboxed=True) as office:
+    async with open_cli_agent_runtime(sandboxed=True) as agent_runtime:
         if watched:
-            watch(office.runtime.log, given)
-        worker = office.worker()
+            watch(agent_runtime.runtime.log, given)
+        worker = agent_runtime.worker()
         running = asyncio.create_task(worker.run())
-        while given.is_run and not (await office.runs.book.standing(given.session)).run.status.is_end:
+        while (
+            given.is_run and not (await agent_runtime.runs.book.run_state(given.session)).run.status.is_end
+        ):
             await asyncio.sleep(0.02)
         while not given.is_run:
-            task = await office.tasks.get(given.task)
+            task = await agent_runtime.tasks.get(given.task)
             if task.status.is_end:
                 break
             if task.status is TaskStatus.waiting:
-                await office.runtime.questions.answer(task.question_id, {"confirmed": True}, who="ada")
+                await agent_runtime.runtime.questions.answer(
+                    task.question_id, {"confirmed": True}, who="ada"
+                )
             await asyncio.sleep(0.02)
         worker.stop()
         await running
@@ -144,7 +148,7 @@ def main() -> None:
         os.environ.clear()
         os.environ.update(given.environment)
         # What is secret here is the same in every round: the children need not compile it again.
-        redactor_for_faults().text("words")
+        build_crash_redactor().text("words")
         forked(partial(play, number, given))
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.harness.model_answers import (
     DONE,
-    Answer,
-    Cut,
-    Hang,
-    Wait,
+    Delay,
+    DropConnection,
+    HangForever,
+    ModelAnswer,
     called,
     chunk,
     event,
@@ -23,11 +23,11 @@ from tests.harness.model_answers import (
 )
 from tests.harness.model_server import KEY
 
-SHOWN = Answer(tuple(event(each) for each in text_chunks(["The answer ", "begins "])))
-NOT_SHOWN = Answer((event(text_chunks([])[0]),))
+SHOWN = ModelAnswer(tuple(event(each) for each in text_chunks(["The answer ", "begins "])))
+NOT_SHOWN = ModelAnswer((event(text_chunks([])[0]),))
 
 
-async def asked_again(harness, server, *faults: Answer, **variables: str) -> list[dict]:
+async def asked_again(harness, server, *faults: ModelAnswer, **variables: str) -> list[dict]:
     """What was scheduled before the answer came."""
     harness.variables |= variables
     server.add(*faults, said("The answer."))
@@ -43,7 +43,7 @@ async def asked_again(harness, server, *faults: Answer, **variables: str) -> lis
     return scheduled
 
 
-async def failed(harness, server, fault: Answer, *, times: int = 1, **variables: str) -> str:
+async def failed(harness, server, fault: ModelAnswer, *, times: int = 1, **variables: str) -> str:
     """The sentence that the person reads, once it was asked so often."""
     harness.variables |= variables
     server.add(*[fault] * times)
@@ -90,13 +90,13 @@ async def test_429_that_asks_for_longer_than_allowed_is_not_waited_for(harness, 
 @pytest.mark.parametrize(
     ("fault", "error_class"),
     [
-        (NOT_SHOWN.then(Cut()), "network"),
-        (Answer(first=(Cut(),)), "network"),
-        (Answer((event(b"{broken"),)), "protocol"),
-        (Answer((event(b'["no object"]'),)), "protocol"),
+        (NOT_SHOWN.then(DropConnection()), "network"),
+        (ModelAnswer(first=(DropConnection(),)), "network"),
+        (ModelAnswer((event(b"{broken"),)), "protocol"),
+        (ModelAnswer((event(b'["no object"]'),)), "protocol"),
         (streamed([{"choices": []}], finish=None, usage=False), "protocol"),
-        (Answer((DONE,)), "protocol"),
-        (Answer((event({"error": {"message": "out of memory"}}),)), "server"),
+        (ModelAnswer((DONE,)), "protocol"),
+        (ModelAnswer((event({"error": {"message": "out of memory"}}),)), "server"),
     ],
     ids=["cut", "cut-at-once", "not-json", "no-object", "empty-choices", "nothing", "error-in-stream"],
 )
@@ -108,7 +108,9 @@ async def test_an_answer_that_breaks_before_its_first_word_is_asked_for_again(
 
 
 async def test_a_hang_ends_after_the_time_a_server_may_be_silent(harness, server):
-    (scheduled,) = await asked_again(harness, server, Answer(first=(Hang(),)), OPENAI_IDLE_SECONDS="0.5")
+    (scheduled,) = await asked_again(
+        harness, server, ModelAnswer(first=(HangForever(),)), OPENAI_IDLE_SECONDS="0.5"
+    )
     assert scheduled["error_class"] == "timeout"
     assert scheduled["error"] == "the model sent nothing for 0.5 seconds"
 
@@ -126,10 +128,10 @@ async def test_what_keeps_failing_is_given_up_with_its_last_reason(harness, serv
 @pytest.mark.parametrize(
     ("rest", "error_class", "sentence"),
     [
-        (Cut(), "network", "the connection to the model's server was lost"),
+        (DropConnection(), "network", "the connection to the model's server was lost"),
         (DONE[:0], "network", "the model's response was cut off"),
         (event(b"{broken"), "protocol", "a chunk of the response is not JSON"),
-        (Hang(), "timeout", "the model sent nothing for 0.5 seconds"),
+        (HangForever(), "timeout", "the model sent nothing for 0.5 seconds"),
     ],
     ids=["cut", "ended", "not-json", "hang"],
 )
@@ -146,7 +148,7 @@ async def test_an_answer_that_breaks_after_words_were_shown_is_not_asked_for_aga
 
 
 async def test_a_broken_answer_after_calls_leaves_a_transcript_to_go_on_with(harness, server):
-    server.add(called(("current_time", {})), SHOWN.then(Cut()), said("Now it works."))
+    server.add(called(("current_time", {})), SHOWN.then(DropConnection()), said("Now it works."))
     await harness.execute("what time is it", mode="chat_safe", expect=1)
     harness.assert_sound()
     ran = await harness.run("exec", "and now?", "--session", harness.session)
@@ -158,8 +160,8 @@ async def test_a_broken_answer_after_calls_leaves_a_transcript_to_go_on_with(har
 
 async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(harness, server):
     """A model that says a word now and then is never silent for long."""
-    drips = [step for number in range(300) for step in (event(chunk({"content": "on "})), Wait(0.1))]
-    server.add(Answer(tuple(drips), ends=False))
+    drips = [step for number in range(300) for step in (event(chunk({"content": "on "})), Delay(0.1))]
+    server.add(ModelAnswer(tuple(drips), ends=False))
     harness.variables["CONTROL_MAX_WALL_SECONDS"] = "2"
     ran = await harness.execute("hello", mode="chat_safe", expect=4)
     assert harness.only("control.limit_reached")["limit"] == "max_wall_seconds"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.e2e.agent.conftest import furnish
+from tests.harness.cli_processes import CompletedCommand, ProcessHarness, walk
 from tests.harness.model_answers import called, said
 from tests.harness.model_server import ModelRequest, ModelServer
-from tests.harness.processes import CompletedCommand, ProcessHarness, walk
 
 CALLS = [
     ("list_files", {"path": "."}),

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.worker.rows import TaskStatus
+from interlock.runtime.task_rows import TaskStatus
 from tests.e2e.agent.test_working_side_by_side import running
+from tests.harness.cli_processes import ended
 from tests.harness.model_answers import called, said
-from tests.harness.processes import ended
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness, until
 

@@ -15,11 +15,11 @@ import psycopg
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.store.database import StoreConfig
+from interlock.db.database import StoreConfig
 from tests.e2e.agent.dying_worker import Round
+from tests.harness.cli_processes import PATIENCE_SECONDS, ROOT, ProcessHarness, same_code
 from tests.harness.model_answers import called, said
 from tests.harness.model_server import ModelServer, by_turns
-from tests.harness.processes import PATIENCE_SECONDS, ROOT, ProcessHarness, same_code
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness
 

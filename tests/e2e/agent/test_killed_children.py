@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.verify import verify
-from interlock.store.database import open_database
+from interlock.db.database import open_database
+from interlock.log.verify.event_log import verify
 from tests.e2e.agent.dying_worker import Round
 from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
-from tests.harness.processes import ProcessHarness
+from tests.harness.cli_processes import ProcessHarness
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness
 

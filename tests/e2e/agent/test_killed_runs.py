@@ -11,13 +11,13 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
-from interlock.events.verify import verify
-from interlock.store.database import open_database
+from interlock.db.database import open_database
+from interlock.log.verify.event_log import verify
 from interlock.wiring import open_runtime
-from interlock.wiring.office import open_office
+from interlock.wiring.agents import open_agent_runtime
 from tests.e2e.agent.dying_worker import Round
 from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
-from tests.harness.processes import PATIENCE_SECONDS, ProcessHarness
+from tests.harness.cli_processes import PATIENCE_SECONDS, ProcessHarness
 from tests.harness.workflows import EXAMPLE
 
 SLOWLY = '{"msg": "It is built.", "sleep_ms": 1500}'
@@ -64,13 +64,13 @@ def begin(tmp_path, new_state, sqlite_template, monkeypatch):
         for name, value in harness.environment.items():
             monkeypatch.setenv(name, value)
         runtime = open_runtime(Settings())
-        office = open_office(runtime)
+        agent_runtime = open_agent_runtime(runtime)
         begun = []
         for number in range(count):
-            session = await office.runs.create(EXAMPLE.name, opened_by="test", mode=ToolMode.coding)
-            await office.runs.start(session.id, EXAMPLE.name, f"greet {number}", who="ada")
+            session = await agent_runtime.runs.create(EXAMPLE.name, opened_by="test", mode=ToolMode.coding)
+            await agent_runtime.runs.start(session.id, EXAMPLE.name, f"greet {number}", who="ada")
             begun.append(Begun(harness, session.id))
-        await office.close()
+        await agent_runtime.close()
         await runtime.close()
         return begun
 

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.store.upgrade import upgrade
-from interlock.worker.rows import TaskStatus
+from interlock.db.upgrade import upgrade
+from interlock.runtime.task_rows import TaskStatus
+from tests.harness.cli_processes import ended, walk
 from tests.harness.model_answers import called, said
-from tests.harness.processes import ended, walk
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness, until
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.e2e.agent.conftest import furnish
-from tests.harness.processes import ProcessHarness
+from tests.harness.cli_processes import ProcessHarness
 
 MANY = 5
 LINES = 3000

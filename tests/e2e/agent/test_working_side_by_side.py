@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.worker.rows import TaskStatus
-from tests.harness.model_answers import Answer, Hang, Wait, called, said
+from interlock.runtime.task_rows import TaskStatus
+from tests.harness.cli_processes import ProcessHarness, ended
+from tests.harness.model_answers import Delay, HangForever, ModelAnswer, called, said
 from tests.harness.model_server import ModelRequest, ModelServer
-from tests.harness.processes import ProcessHarness, ended
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness, until
 
@@ -96,7 +96,7 @@ async def test_a_cancel_from_another_process_ends_the_whole_tree_of_a_command(ha
 
 
 async def test_a_cancel_while_the_model_thinks_hangs_up_on_it(harness, server, tasks):
-    server.add(Answer(first=(Hang(),)), said("Yes?"))
+    server.add(ModelAnswer(first=(HangForever(),)), said("Yes?"))
     session = await tasks.session()
     task = await tasks.put(session, "think")
     async with working(harness):
@@ -126,7 +126,7 @@ async def test_sessions_are_worked_on_side_by_side_and_messages_of_one_in_order(
     both_asked = asyncio.Event()
     waiting: set[str] = set()
 
-    def answer(asked: ModelRequest) -> Answer:
+    def answer(asked: ModelRequest) -> ModelAnswer:
         words = last_words(asked)
         if not words.startswith("first"):
             return said(f"Answer to {words}.")
@@ -134,7 +134,7 @@ async def test_sessions_are_worked_on_side_by_side_and_messages_of_one_in_order(
         if len(waiting) == 2:
             both_asked.set()
         # Long enough that the second message comes while the first is being answered.
-        return Answer((Wait(1.5), *said(f"Answer to {words}.").steps))
+        return ModelAnswer((Delay(1.5), *said(f"Answer to {words}.").steps))
 
     async with ModelServer(answer) as server:
         harness.asks(server)
@@ -188,7 +188,7 @@ async def test_what_is_said_while_a_worker_holds_the_session_is_followed(harness
 
 async def test_a_script_prints_its_own_answer_and_not_that_to_a_later_message(harness, server, tasks):
     """Who holds a session works on whatever is put into it meanwhile."""
-    slow = Answer((Wait(1.5), *said("What the script asked for.").steps))
+    slow = ModelAnswer((Delay(1.5), *said("What the script asked for.").steps))
     server.add(slow, said("What somebody else asked for."))
     session = await tasks.session()
     script = await harness.start("exec", "the script's", "--session", session)

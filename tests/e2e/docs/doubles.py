@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tests.harness.model_answers import Answer, called, said
+from tests.harness.model_answers import ModelAnswer, called, said
 from tests.harness.model_server import ModelRequest, ModelServer
 from tests.harness.telegram_server import TOKEN, TelegramServer
 
@@ -26,7 +26,7 @@ class Doubles:
     stand_ins: dict[str, str]
 
 
-def work(asked: ModelRequest) -> Answer:
+def work(asked: ModelRequest) -> ModelAnswer:
     """What the model of the pages does: by what it was asked first, and how often it has spoken since."""
     words = " ".join(str(each["content"]) for each in asked.messages if each["role"] == "user")
     turn = sum(each["role"] == "assistant" for each in asked.messages)

@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from interlock.store.database import StoreConfig
-from tests.harness.processes import same_code
+from interlock.db.database import StoreConfig
+from tests.harness.cli_processes import same_code
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tests.e2e.fleet.fleet import Fleet, Member
-from tests.harness.services import NatsServer, PostgresServer
+from tests.harness.external_services import NatsServer, PostgresServer
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.harness.model_answers import Answer, called, said
+from tests.harness.model_answers import ModelAnswer, called, said
 from tests.harness.model_server import ModelRequest
 
 
@@ -10,7 +10,7 @@ def order(line: str, file: str) -> str:
     return f"append {line} to {file}"
 
 
-def decide(asked: ModelRequest) -> Answer:
+def decide(asked: ModelRequest) -> ModelAnswer:
     """By what came after the last order: the same request always gets the same answer."""
     messages = asked.messages
     last = max(place for place, message in enumerate(messages) if message["role"] == "user")

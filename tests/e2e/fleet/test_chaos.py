@@ -21,8 +21,8 @@ from tests.e2e.fleet.crowd import Conversation, Person, begin
 from tests.e2e.fleet.fleet import Fleet
 from tests.e2e.fleet.judging import judge
 from tests.e2e.fleet.mischief import Mischief
+from tests.harness.external_services import NatsServer, PostgresServer
 from tests.harness.model_server import KEY, ModelServer
-from tests.harness.services import NatsServer, PostgresServer
 
 pytestmark = pytest.mark.full
 

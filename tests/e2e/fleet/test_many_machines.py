@@ -14,8 +14,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.e2e.fleet.fleet import Fleet
+from tests.harness.external_services import NatsServer, PostgresServer
 from tests.harness.gateway import GatewayClient
-from tests.harness.services import NatsServer, PostgresServer
 
 pytestmark = pytest.mark.full
 

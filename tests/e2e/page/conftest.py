@@ -13,10 +13,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.e2e.page.furniture import furnish
-from tests.harness.browser import BrowserHarness, PageMonitor, Windows
-from tests.harness.model_thread import ScriptedModel
+from tests.harness.browser import BrowserHarness, BrowserWindows, PageMonitor
+from tests.harness.external_services import chromium
+from tests.harness.scripted_model import ScriptedModel
 from tests.harness.server_process import ServerProcess
-from tests.harness.services import chromium
 
 EVERY_MODE = "chat,plan,coding"
 _HARNESS = pytest.StashKey[BrowserHarness]()
@@ -109,29 +109,29 @@ def server(shared: ServerProcess) -> ServerProcess:
 
 
 @pytest.fixture
-def windows(harness: BrowserHarness) -> Iterator[Windows]:
+def windows(harness: BrowserHarness) -> Iterator[BrowserWindows]:
     with harness.windows() as opened:
         yield opened
     assert opened.monitor.faults == []
 
 
 @pytest.fixture
-def watch(windows: Windows) -> PageMonitor:
+def watch(windows: BrowserWindows) -> PageMonitor:
     return windows.monitor
 
 
 @pytest.fixture
-def new_context(windows: Windows) -> Callable[..., BrowserContext]:
+def new_context(windows: BrowserWindows) -> Callable[..., BrowserContext]:
     return windows.new_context
 
 
 @pytest.fixture
-def enter(windows: Windows) -> Callable[..., Page]:
+def enter(windows: BrowserWindows) -> Callable[..., Page]:
     return windows.enter
 
 
 @pytest.fixture
-def page(server: ServerProcess, windows: Windows) -> Page:
+def page(server: ServerProcess, windows: BrowserWindows) -> Page:
     return windows.enter(server)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.harness.browser import begin, composer, is_done, say, session_id, switch_mode, task
-from tests.harness.model_thread import ScriptedModel, called, said
+from tests.harness.scripted_model import ScriptedModel, called, said
 from tests.harness.server_process import ServerProcess
 from tests.unit.questions.widget_cases import CASES
 

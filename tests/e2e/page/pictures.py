@@ -15,8 +15,8 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.harness.browser import begin, chip, composer, is_done, say, switch_mode
+from tests.harness.external_services import chromium, chromium_flags
 from tests.harness.server_process import ServerProcess
-from tests.harness.services import chromium, chromium_flags
 
 ROOT = Path(__file__).parents[3]
 MOST_BYTES = 250 * 1024

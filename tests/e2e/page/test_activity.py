@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.harness.browser import begin, go, is_done, say, session_id, switch_mode, task
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 
 WHOLE = "Look around and tell me"
 

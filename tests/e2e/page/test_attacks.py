@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.harness.browser import PageMonitor, begin, go, is_done, session_id, switch_mode, task
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 
 # Each of them would open a dialog, ask another server, or leave an element behind, were it taken for HTML.
 ATTACKS = [

@@ -15,7 +15,7 @@ from tests.harness.browser import (
     session_id,
     task,
 )
-from tests.harness.model_thread import Gate, held, said
+from tests.harness.scripted_model import Gate, held, said
 
 
 def test_a_search_opens_the_session_at_the_message(server, page, model):

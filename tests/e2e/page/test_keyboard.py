@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.harness.browser import chip, composer, in_browser, is_done, task
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 from tests.unit.questions.widget_cases import CASES
 
 MOST_STEPS = 60

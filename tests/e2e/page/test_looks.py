@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.e2e.page.furniture import addresses, visit
 from tests.e2e.page.judges import PHONE, sticks_out
 from tests.harness.browser import composer, in_browser, is_done, say, task, texts
-from tests.harness.model_thread import Gate, called, held, said
+from tests.harness.scripted_model import Gate, called, held, said
 
 # Everything that is read or read out.
 SHOWN = """(root) => {

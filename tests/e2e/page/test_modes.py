@@ -19,7 +19,7 @@ from tests.harness.browser import (
     task,
     texts,
 )
-from tests.harness.model_thread import Gate, called, held, said
+from tests.harness.scripted_model import Gate, called, held, said
 
 READ = ("read_file", {"path": "notes.txt"})
 

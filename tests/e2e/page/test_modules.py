@@ -1,7 +1,7 @@
 """Modules of the page in the browser that runs them; those that only reckon are tested in tests/js."""
 
 from tests.harness.browser import begin, in_browser, is_done, session_id
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 
 
 def test_a_session_told_twice_or_in_parts_is_the_same(page, model):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.harness.services import REBOUND
+from tests.harness.external_services import REBOUND
 
 BLANK = b"<!doctype html><title>another site</title><body></body>"
 

@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.harness.browser import begin, chip, is_done, new_chat, say, switch_mode, task
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 
 MESSAGE = "Build what was planned here; the plan was approved.\n\nWrite {name}."
 TITLE = "Review the plan"

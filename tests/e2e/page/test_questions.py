@@ -6,7 +6,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.harness.browser import begin, composer, go, is_done, new_chat, say, session_id, task
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 from tests.unit.questions.widget_cases import CASES
 
 TITLES = {

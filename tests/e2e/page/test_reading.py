@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.page.judges import PHONE
 from tests.harness.browser import begin, composer, is_done, say, session_id, switch_mode, task
-from tests.harness.model_thread import called, refused, said
+from tests.harness.scripted_model import called, refused, said
 from tests.unit.questions.widget_cases import CASES
 
 COLUMNS = 12

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.e2e.page.judges import PHONE, serious, sticks_out
 from tests.harness.browser import begin, go, is_done, say, switch_mode
 from tests.harness.mcp import HOSTILE, OFFICIAL, QUICK, SERVERS
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 
 ALLOWED = '["claims", "echoes", "official"]'
 

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import expect
 from websockets.sync.client import connect
 
-from interlock.gateway.auth import REASONS, Kind
+from interlock.gateway.auth import REASONS, CredentialKind
 from tests.harness.browser import begin, composer, is_done, new_chat, say, session_id, task
-from tests.harness.model_thread import Gate, held, refused, said
+from tests.harness.scripted_model import Gate, held, refused, said
 
 
 def _sidebar(page):
@@ -155,7 +155,7 @@ def test_the_page_shows_that_a_revoked_token_had_started_it(server, page, model)
         running = task(page, message)
         expect(running.get_by_text("On and on")).to_be_visible()
         server.interlock("token", "revoke", "ci")
-    expect(running).to_contain_text(f"Cancelled by you: {REASONS[Kind.token]}")
+    expect(running).to_contain_text(f"Cancelled by you: {REASONS[CredentialKind.token]}")
 
 
 def test_stop_cancels_what_runs(server, page, model):

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.harness.browser import SERVER_AWAY, begin, composer, go, is_done, say, switch_mode, task
-from tests.harness.model_thread import called, said
+from tests.harness.scripted_model import called, said
 from tests.unit.questions.widget_cases import CASES
 
 READ = ("read_file", {"path": "long.txt"})

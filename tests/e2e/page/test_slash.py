@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from interlock.session.slash import Place, known_in
+from interlock.sessions.slash_commands import Surface, slash_commands_for
 from tests.e2e.page.judges import PHONE, serious, sticks_out
 from tests.harness.browser import (
     begin,
@@ -18,7 +18,7 @@ from tests.harness.browser import (
     task,
     texts,
 )
-from tests.harness.model_thread import Gate, called, held, said
+from tests.harness.scripted_model import Gate, called, held, said
 
 
 def write(page, text):
@@ -34,7 +34,7 @@ def options(page):
 def test_a_slash_lists_the_commands_and_keys_choose_among_them(page):
     new_chat(page)
     composer(page).press("/")
-    expect(options(page)).to_have_count(len(known_in(Place.page)))
+    expect(options(page)).to_have_count(len(slash_commands_for(Surface.page)))
     expect(options(page).first).to_have_attribute("aria-selected", "true")
     assert serious(page) == []
     composer(page).press("ArrowDown")
@@ -99,7 +99,7 @@ def test_what_is_no_command_is_told_and_not_sent(page, model):
 
 def test_in_a_session_that_has_not_begun_every_command_answers(page):
     new_chat(page)
-    for name in known_in(Place.page):
+    for name in slash_commands_for(Surface.page):
         write(page, f"/{name}")
         expect(composer(page)).to_have_value("")
         expect(page.get_by_role("dialog", name="Something went wrong")).to_have_count(0)

@@ -16,7 +16,7 @@ from tests.harness.browser import (
     task,
     texts,
 )
-from tests.harness.model_thread import Gate, called, held, said
+from tests.harness.scripted_model import Gate, called, held, said
 
 # So that a new process does not wait long for what a dead one held.
 LEASE_SECONDS = "4"

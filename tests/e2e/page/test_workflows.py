@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.e2e.page.furniture import EXAMPLE, put_workflow
 from tests.e2e.page.judges import PHONE, serious, sticks_out
 from tests.harness.browser import go
-from tests.harness.model_thread import Gate, called, held, said
+from tests.harness.scripted_model import Gate, called, held, said
 
 ASKS = {
     "type": "confirmation",

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.harness.bot_process import BotProcess
-from tests.harness.forked import fork_server
+from tests.harness.fork_client import shared_fork_client
 from tests.harness.telegram_server import TelegramServer
 
 
@@ -27,7 +27,7 @@ def made() -> Iterator[list[BotProcess]]:
 @pytest.fixture
 def new_bot(tmp_path, telegram, made):
     def new(*items, **variables) -> BotProcess:
-        made.append(BotProcess(fork_server(), tmp_path, telegram, *items, **variables))
+        made.append(BotProcess(shared_fork_client(), tmp_path, telegram, *items, **variables))
         return made[-1]
 
     return new

@@ -18,17 +18,17 @@ full = pytest.mark.full
     "moment",
     [
         # Asked for, and nothing of it stored.
-        pytest.param("Records.take_in:before:1", marks=full),
+        pytest.param("TelegramStore.take_in:before:1", marks=full),
         # Stored, and Telegram not told.
-        pytest.param("Records.take_in:after:1", marks=full),
+        pytest.param("TelegramStore.take_in:after:1", marks=full),
         # It is decided which messages belong together, and nothing is put.
-        pytest.param("TaskDesk.put:before:1", marks=full),
+        pytest.param("TaskService.put:before:1", marks=full),
         # Put, and still in the inbox.
-        "TaskDesk.put:after:1",
+        "TaskService.put:after:1",
         # Answered, and nothing of it shown.
-        pytest.param("TelegramBot.send:before:1", marks=full),
+        pytest.param("BotApiClient.send:before:1", marks=full),
         # Shown and noted, and not recorded as sent.
-        "Records.end:before:1",
+        "TelegramStore.end:before:1",
     ],
 )
 async def test_a_message_becomes_one_task_and_one_answer(new_bot, telegram, moment):
@@ -73,7 +73,7 @@ async def test_a_question_is_not_put_again_and_its_button_still_works(new_bot, t
 
 async def test_an_answer_that_was_given_when_the_process_died_is_given_once(new_bot, telegram):
     bot = new_bot(ASKING, "msg:Thank you.")
-    bot.start(dies_at="QuestionDesk.answer:after:1")
+    bot.start(dies_at="QuestionService.answer:after:1")
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Go on?", 40)
     await telegram.press(ADA, shown.message_id, "Yes")
@@ -89,7 +89,7 @@ async def test_an_answer_that_was_given_when_the_process_died_is_given_once(new_
 @full
 async def test_a_task_whose_worker_died_is_gone_on_with_in_the_same_messages(new_bot, telegram):
     bot = new_bot({"tool_calls": [{"name": "current_time"}]}, {"msg": "the answer", "sleep_ms": 700})
-    bot.start(dies_at="Records.note_shown:after:1")
+    bot.start(dies_at="TelegramStore.note_shown:after:1")
     await telegram.say(ADA, "go")
     assert await bot.ended() == -signal.SIGKILL, bot.output
     bot.start()
@@ -129,7 +129,7 @@ async def test_a_reply_to_a_form_fills_in_one_field(new_bot, telegram):
     fields = [{"name": "a", "label": "First"}, {"name": "b", "label": "Second"}]
     form = {"type": "form", "message": "Who are you?", "fields": fields}
     bot = new_bot({"tool_calls": [{"name": "ask_user", "arguments": form}]}, "msg:Thank you.")
-    bot.start(dies_at="Records.note_state:after:1")
+    bot.start(dies_at="TelegramStore.note_state:after:1")
     await telegram.say(ADA, "go")
     prompt = await telegram.until_shown(ADA, "(1 of 2) First", 40)
     await telegram.reply(ADA, prompt.message_id, "one")
@@ -146,13 +146,13 @@ async def test_a_reply_to_a_form_fills_in_one_field(new_bot, telegram):
 
 
 @full
-@pytest.mark.parametrize("moment", ["Records.note_answer:after:1", "QuestionDesk.answer:after:1"])
+@pytest.mark.parametrize("moment", ["TelegramStore.note_answer:after:1", "QuestionService.answer:after:1"])
 async def test_a_reply_that_was_an_answer_does_not_become_a_message_as_well(new_bot, telegram, moment):
     question = {"type": "feedback", "message": "How was it?", "comment": "required"}
     bot = new_bot(
         {"tool_calls": [{"name": "ask_user", "arguments": question}]}, "msg:Thank you.", "msg:No."
     )
-    bot.start(dies_at="QuestionDesk.answer:after:1")
+    bot.start(dies_at="QuestionService.answer:after:1")
     await telegram.say(ADA, "go")
     prompt = await telegram.until_shown(ADA, "Your comment?", 40)
     await telegram.reply(ADA, prompt.message_id, "fine")

@@ -8,8 +8,8 @@ import pytest
 
 from interlock.agent.events import ToolDenied, ToolResultInfo
 from interlock.config.modes import ToolMode
-from interlock.tools.base import BaseTool, ToolContext, ToolGroup
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, ToolContext, ToolGroup
 from tests.harness.tools import CHAT_AND_CODING
 
 

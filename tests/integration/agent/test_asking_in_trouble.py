@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from interlock.core.errors import StoreUnavailable
 from interlock.gates import runner
-from interlock.infra.errors import StoreAway
-from interlock.questions.desk import QuestionDesk
-from interlock.worker.rows import TaskStatus
+from interlock.questions.service import QuestionService
+from interlock.runtime.task_rows import TaskStatus
 from tests.harness.runtime import call, open_runtime_harness, script
 
 ASK = {"tool_calls": [call("ask_user", type="confirmation", message="Shall I?")]}
@@ -26,17 +26,17 @@ async def harness(tmp_path, monkeypatch):
 
 async def reached(harness, task, status):
     async with asyncio.timeout(30):
-        while (await harness.office.tasks.get(task.id)).status is not status:
+        while (await harness.agent_runtime.tasks.get(task.id)).status is not status:
             await asyncio.sleep(0.02)
 
 
 async def answered(harness, session, task):
     """The task waits for its one question; what the model is told when that is answered."""
-    worker = harness.office.worker()
+    worker = harness.agent_runtime.worker()
     run = asyncio.create_task(worker.run())
     await reached(harness, task, TaskStatus.waiting)
-    [question] = await harness.office.runtime.questions.open_questions(session)
-    await harness.office.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
+    [question] = await harness.agent_runtime.runtime.questions.open_questions(session)
+    await harness.agent_runtime.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
     await reached(harness, task, TaskStatus.done)
     worker.stop()
     await run
@@ -45,7 +45,7 @@ async def answered(harness, session, task):
 
 
 async def test_a_question_that_is_put_while_its_worker_stops_is_waited_for(harness, monkeypatch):
-    session, real, worker = await harness.session(), QuestionDesk.ask, harness.office.worker()
+    session, real, worker = await harness.session(), QuestionService.ask, harness.agent_runtime.worker()
 
     async def asked_meanwhile(desk, widget, asking):
         question = await real(desk, widget, asking)
@@ -53,23 +53,23 @@ async def test_a_question_that_is_put_while_its_worker_stops_is_waited_for(harne
         await asyncio.sleep(0.1)
         return question
 
-    monkeypatch.setattr(QuestionDesk, "ask", asked_meanwhile)
+    monkeypatch.setattr(QuestionService, "ask", asked_meanwhile)
     run = asyncio.create_task(worker.run())
-    task = await harness.office.tasks.put(session, "go", who="test")
+    task = await harness.agent_runtime.tasks.put(session, "go", who="test")
     await run
-    assert (await harness.office.tasks.get(task.id)).status is TaskStatus.queued
+    assert (await harness.agent_runtime.tasks.get(task.id)).status is TaskStatus.queued
     assert await answered(harness, session, task) == '{"confirmed":true}\n'
 
 
 async def test_a_question_whose_answer_from_the_store_got_lost_is_waited_for(harness, monkeypatch):
-    session, real = await harness.session(), QuestionDesk.ask
+    session, real = await harness.session(), QuestionService.ask
 
     async def asked_unheard(desk, widget, asking):
         await real(desk, widget, asking)
-        raise StoreAway("the connection was lost")
+        raise StoreUnavailable("the connection was lost")
 
-    monkeypatch.setattr(QuestionDesk, "ask", asked_unheard)
-    task = await harness.office.tasks.put(session, "go", who="test")
+    monkeypatch.setattr(QuestionService, "ask", asked_unheard)
+    task = await harness.agent_runtime.tasks.put(session, "go", who="test")
     assert await answered(harness, session, task) == '{"confirmed":true}\n'
     assert harness.payloads(session, "tool_call.failed") == []
 
@@ -79,14 +79,14 @@ async def test_a_question_that_the_store_did_not_take_is_told_as_unknown(harness
     session = await harness.session()
 
     async def refused(*_):
-        raise StoreAway("the connection was lost")
+        raise StoreUnavailable("the connection was lost")
 
-    monkeypatch.setattr(QuestionDesk, "ask", refused)
+    monkeypatch.setattr(QuestionService, "ask", refused)
     task = await harness.say(session)
     assert task.status is TaskStatus.done
     [[told]] = (await harness.answers(session)).values()
     assert told["error_code"] == "INTERRUPTED"
-    assert await harness.office.runtime.questions.list_questions(include_closed=True) == []
+    assert await harness.agent_runtime.runtime.questions.list_questions(include_closed=True) == []
 
 
 async def test_a_question_whose_call_was_given_up_before_it_was_stored_is_not_waited_for(
@@ -94,7 +94,7 @@ async def test_a_question_whose_call_was_given_up_before_it_was_stored_is_not_wa
 ):
     """Nobody could answer it: the call has its outcome."""
     monkeypatch.setattr(runner, "GRACE_SECONDS", 0.05)
-    session, real, worker = await harness.session(), QuestionDesk.ask, harness.office.worker()
+    session, real, worker = await harness.session(), QuestionService.ask, harness.agent_runtime.worker()
 
     async def asked_late(desk, widget, asking):
         worker.stop()
@@ -102,13 +102,13 @@ async def test_a_question_whose_call_was_given_up_before_it_was_stored_is_not_wa
         await asyncio.sleep(1)
         return question
 
-    monkeypatch.setattr(QuestionDesk, "ask", asked_late)
+    monkeypatch.setattr(QuestionService, "ask", asked_late)
     run = asyncio.create_task(worker.run())
-    task = await harness.office.tasks.put(session, "go", who="test")
+    task = await harness.agent_runtime.tasks.put(session, "go", who="test")
     await run
-    assert len(await harness.office.runtime.questions.open_questions(session)) == 1
+    assert len(await harness.agent_runtime.runtime.questions.open_questions(session)) == 1
     assert len(harness.payloads(session, "tool_call.failed")) == 1
     assert (await harness.talk(session).go_on(task)).status is TaskStatus.done
     [[told]] = (await harness.answers(session)).values()
     assert told["error_code"] == "CANCELLED"
-    assert await harness.office.runtime.questions.open_questions(session) == []
+    assert await harness.agent_runtime.runtime.questions.open_questions(session) == []

@@ -10,12 +10,12 @@ import pytest
 from interlock.agent.events import ToolProgress
 from interlock.config.modes import ToolMode
 from interlock.embed import tool
-from interlock.events.feed import whole_stream
-from interlock.events.timeline import read_timeline
-from interlock.events.tree import build_tree
 from interlock.gates import runner
-from interlock.session.models import Role
-from tests.harness.logs import capture_logs
+from interlock.log.read import iter_stream
+from interlock.log.timeline import read_timeline
+from interlock.log.tree import build_tree
+from interlock.sessions.models import Role
+from tests.harness.log_capture import capture_logs
 from tests.harness.runtime import call, open_runtime_harness, script
 from tests.integration.agent.test_office import agent_file
 
@@ -71,15 +71,15 @@ async def test_its_events_are_nested_under_the_call_that_handed_it_over(harness)
     ada = await harness([hand(), "msg:All done."], [turn(WRITE), "msg:Written."])
     session = await ada.session()
     task = await ada.say(session)
-    with ada.office.runtime.database.reading() as connection:
-        roots = build_tree(whole_stream(connection, session))
+    with ada.agent_runtime.runtime.database.reading() as connection:
+        roots = build_tree(iter_stream(connection, session))
     (queued,) = [root for root in roots if root.stored.header.kind == "task.queued"]
     path = ["task.started", "agent.started", "turn.started", "tool_call.started", "agent.started"]
     path += ["turn.started", "tool_call.started", "tool_call.completed"]
     node = queued
     for kind in path:
         node = next(child for child in node.children if child.stored.header.kind == kind)
-    with ada.office.runtime.database.reading() as connection:
+    with ada.agent_runtime.runtime.database.reading() as connection:
         shown = read_timeline(connection, session_id=session, task_id=task.id, limit=500)
     assert f"{task.id}.1" in str(shown.roots)
 
@@ -191,8 +191,8 @@ async def test_cancelling_a_task_ends_what_it_handed_over(harness):
     saying = asyncio.create_task(ada.say(session))
     while len(ada.payloads(session, "turn.started")) < 2:
         await asyncio.sleep(0.01)
-    (task,) = await ada.office.tasks.list_tasks(session_id=session)
-    await ada.office.tasks.cancel(task.id, who="ada")
+    (task,) = await ada.agent_runtime.tasks.list_tasks(session_id=session)
+    await ada.agent_runtime.tasks.cancel(task.id, who="ada")
     assert (await asyncio.wait_for(saying, 10)).status == "cancelled"
     statuses = [f["error_code"] for f in ada.payloads(session, "tool_call.failed")]
     assert statuses == ["CANCELLED"]
@@ -204,7 +204,7 @@ async def test_what_a_child_changed_is_taken_back(harness, tmp_path, of):
     session = await ada.session()
     task = await ada.say(session)
     assert (tmp_path / "root" / "a.txt").exists()
-    await ada.office.runtime.undo.take_back(f"{task.id}{of}", who="ada")
+    await ada.agent_runtime.runtime.undo.revert(f"{task.id}{of}", who="ada")
     assert not (tmp_path / "root" / "a.txt").exists()
 
 
@@ -223,14 +223,14 @@ async def test_a_call_of_a_child_that_does_not_stop_has_its_outcome_before_its_t
     """The child's own call is given up after a while, and only then the call that handed the task over."""
     monkeypatch.setattr(runner, "GRACE_SECONDS", 0.2)
     ada = await harness([hand(), "msg:Done."], [turn(call("stubborn")), "msg:Done."])
-    ada.office.runtime.registry.register(stubborn)
+    ada.agent_runtime.runtime.registry.register(stubborn)
     session = await ada.session()
     saying = asyncio.create_task(ada.say(session))
     async with asyncio.timeout(30):
         while not ada.payloads(session, "tool_call.started")[1:]:
             await asyncio.sleep(0.01)
-    [task] = await ada.office.tasks.list_tasks(session_id=session)
-    await ada.office.tasks.cancel(task.id, who="test")
+    [task] = await ada.agent_runtime.tasks.list_tasks(session_id=session)
+    await ada.agent_runtime.tasks.cancel(task.id, who="test")
     assert (await saying).status == "cancelled"
     ended = [payload["tool_name"] for payload in ada.payloads(session, "tool_call.failed")]
     assert ended == ["stubborn", "delegate"]
@@ -244,7 +244,7 @@ async def test_a_child_that_meets_a_store_that_is_away_leaves_off_with_its_task(
     saying = asyncio.create_task(ada.say(session))
     while len(ada.payloads(session, "turn.started")) < 2:
         await asyncio.sleep(0.01)
-    path = ada.office.runtime.database.config.path
+    path = ada.agent_runtime.runtime.database.config.path
     with closing(sqlite3.connect(path)) as locker, capture_logs() as logs:
         locker.execute("BEGIN IMMEDIATE")
         while not {line["event"] for line in logs} & {"tool_raised", "task_left_off"}:

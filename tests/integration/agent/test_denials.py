@@ -10,10 +10,10 @@ from interlock.agent.events import ToolCallInfo, ToolDenied, ToolResultInfo, Tur
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.session.mode_switch import ModeSwitch
-from interlock.session.models import Role
-from interlock.tools.base import Effect
+from interlock.sessions.mode_switch import ModeSwitch
+from interlock.sessions.models import Role
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import Effect
 from tests.harness.tools import DeclaredTool
 from tests.integration.agent.test_loop import call, of
 from tests.integration.agent.test_offers import Listening

@@ -2,13 +2,13 @@
 
 import pytest
 
-from interlock.cli.conversing import opened_desk, wanted
+from interlock.cli.chat_client import open_chat_client, parse_chat_options
 from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
-from interlock.gates.explaining import next_action_now
-from interlock.gates.verdict import SwitchWay
+from interlock.gates.explain import next_action_now
+from interlock.policy.verdict import ModeSwitchMethod
 from interlock.wiring import open_runtime
-from interlock.wiring.office import open_office
+from interlock.wiring.agents import open_agent_runtime
 from tests.harness.runtime import RuntimeHarness, call, script
 from tests.integration.agent.test_office import agent_file
 
@@ -30,8 +30,8 @@ def surroundings(tmp_path, monkeypatch):
 
 async def test_an_agent_s_model_and_tools_are_told_before_the_first_word(surroundings):
     own, roots = surroundings
-    given = wanted("coding", roots, None, "reader", None)
-    async with opened_desk(given, lambda _event: None) as harness:
+    given = parse_chat_options("coding", roots, None, "reader", None)
+    async with open_chat_client(given, lambda _event: None) as harness:
         assert await harness.model() == own
         before = await harness.authority()
         assert "read_file" not in before.exposed
@@ -42,8 +42,8 @@ async def test_an_agent_s_model_and_tools_are_told_before_the_first_word(surroun
 
 async def test_a_person_s_choice_comes_before_the_agent_s(surroundings):
     _, roots = surroundings
-    given = wanted("coding", roots, None, "reader", "demo")
-    async with opened_desk(given, lambda _event: None) as harness:
+    given = parse_chat_options("coding", roots, None, "reader", "demo")
+    async with open_chat_client(given, lambda _event: None) as harness:
         assert await harness.model() == "demo"
         await harness.talk("hello")
         assert await harness.model() == "demo"
@@ -53,7 +53,7 @@ async def test_a_person_s_choice_comes_before_the_agent_s(surroundings):
     ("way", "told"),
     [
         # `serve` opened the modes for itself alone; a worker of another process knows nothing of that.
-        (SwitchWay.page, "(/mode chat)"),
+        (ModeSwitchMethod.page, "(/mode chat)"),
         (None, "which is not open on this deployment"),
     ],
 )
@@ -64,19 +64,23 @@ async def test_a_refusal_suggests_what_works_where_it_is_read(
     monkeypatch.setenv("MODEL", script(tmp_path, {"tool_calls": [call("read_file", path="x")]}, "msg:No."))
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(roots[0]))
     runtime = open_runtime(load_settings(), opened=list(ToolMode))
-    office = open_office(runtime, way=way)
-    ada = RuntimeHarness(office, roots[0])
+    agent_runtime = open_agent_runtime(runtime, way=way)
+    ada = RuntimeHarness(agent_runtime, roots[0])
     session = await ada.session(ToolMode.chat_safe)
     await ada.say(session, "read x")
     (denied,) = ada.payloads(session, "tool_call.denied")
-    await office.close()
+    await agent_runtime.close()
     await runtime.close()
     assert told in denied["next_action"]
     assert "sessions mode" not in denied["next_action"]
     # In a chat that another process opens, that mode is closed, and `/why` says how it is opened.
-    async with opened_desk(wanted(None, (), session, None, None), lambda _event: None) as harness:
+    async with open_chat_client(
+        parse_chat_options(None, (), session, None, None), lambda _event: None
+    ) as harness:
         now = next_action_now(await harness.last_denial(), await harness.authority())
         assert now.endswith("(a chat started with --mode chat); continue without it.")
-    async with opened_desk(wanted("chat", (), session, None, None), lambda _event: None) as harness:
+    async with open_chat_client(
+        parse_chat_options("chat", (), session, None, None), lambda _event: None
+    ) as harness:
         now = next_action_now(await harness.last_denial(), await harness.authority())
         assert now == "read_file is available now: this session is in chat mode."

@@ -4,23 +4,23 @@ import json
 
 import pytest
 
-from interlock.agent.agent import Assignment
 from interlock.agent.events import AskUser, TaskEnded, TextDelta, ToolResultInfo
+from interlock.agent.loop import TaskAssignment
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import ToolCallStarted
-from interlock.events.work import TurnCompleted
 from interlock.gates.gate import ToolCall
-from interlock.gates.recovery import settle_interrupted_calls
+from interlock.gates.recovery import record_interrupted_calls
 from interlock.gates.runner import CallContext
+from interlock.log.kinds import ToolCallStarted
+from interlock.log.task_events import TurnCompletedEvent
 from interlock.redaction.redactor import MARK
-from interlock.session.models import Role
+from interlock.sessions.models import Role
 from tests.integration.agent.test_loop import call, of
 
 ASK = call("ask_user", type="confirmation", message="Shall I?")
 
 
 async def go_on(harness, session: str, model: str, mode: ToolMode = ToolMode.coding) -> list:
-    assignment = Assignment(mode, attempt=2)
+    assignment = TaskAssignment(mode, attempt=2)
     return [event async for event in harness.loop(model).handle_message(session, None, assignment)]
 
 
@@ -76,7 +76,7 @@ async def test_an_answer_that_was_given_is_not_asked_for_again(harness, finish):
     session = await harness.session()
     await harness.run(session, "go", "msg:The answer.")
     (turn,) = harness.event_rows(session, "turn.completed")
-    ended_so = TurnCompleted(**{**json.loads(turn[4]), "finish_reason": finish})
+    ended_so = TurnCompletedEvent(**{**json.loads(turn[4]), "finish_reason": finish})
     await harness.runtime.log.append(session, ended_so)
     events = await go_on(harness, session, "err:server")
     assert events[0] == TextDelta(0, 0, "The answer.")
@@ -99,7 +99,7 @@ async def test_what_was_interrupted_is_run_again_only_if_it_merely_looks(harness
     arguments = {} if tool == "list_files" else {"path": "x", "content": "1"}
     session = await left_behind(harness, (tool, arguments))
     await begin(harness, session, tool, arguments)
-    await settle_interrupted_calls(harness.runtime.log, session, token=None)
+    await record_interrupted_calls(harness.runtime.log, session, token=None)
     events = await go_on(harness, session, "ok\nmsg:done")
     (answer,) = await answers_of(harness, session)
     assert answer["ok"] is runs_again

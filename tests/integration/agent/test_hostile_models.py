@@ -11,10 +11,17 @@ import pytest
 from interlock.agent.events import TaskEnded, ToolCallInfo, ToolResultInfo
 from interlock.agent.limits import ControlLimits
 from interlock.config.modes import ToolMode
-from interlock.models.provider import FinishReason, ModelItem, ModelRequest, Reply, RequestedCall, TextPiece
-from interlock.session.models import Role
+from interlock.models.provider import (
+    FinishReason,
+    ModelReply,
+    ModelRequest,
+    ModelStreamItem,
+    ModelTextDelta,
+    RequestedCall,
+)
+from interlock.sessions.models import Role
 from tests.harness.agent_loop import SECRET
-from tests.harness.model_rules import message_faults
+from tests.harness.model_request_checks import message_faults
 from tests.integration.agent.test_loop import of
 
 READ = '{"path": "."}'
@@ -26,14 +33,14 @@ class Sends:
     name = "hostile"
 
     def __init__(self, *calls: RequestedCall, text: str = "") -> None:
-        self._reply = Reply(text, calls, FinishReason.tool_calls)
+        self._reply = ModelReply(text, calls, FinishReason.tool_calls)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         messages = [orjson.loads(message) for message in request.messages]
         assert message_faults(messages, orjson.loads) == []
-        reply = self._reply if messages[-1]["role"] == "user" else Reply("done")
+        reply = self._reply if messages[-1]["role"] == "user" else ModelReply("done")
         if reply.text:
-            yield TextPiece(reply.text)
+            yield ModelTextDelta(reply.text)
         yield reply
 
     async def close(self) -> None:
@@ -43,10 +50,10 @@ class Sends:
 class NeverEnds(Sends):
     """Says a little, or only goes on with a call's arguments, without end."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
-        yield TextPiece("and ")
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
+        yield ModelTextDelta("and ")
         await asyncio.Event().wait()
-        yield Reply("never")
+        yield ModelReply("never")
 
 
 async def assert_each_call_has_one_answer(harness, session: str) -> None:

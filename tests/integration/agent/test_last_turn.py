@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.agent.agent import NO_WORDS, Assignment
 from interlock.agent.events import TaskEnded, TextDelta, ToolCallInfo, ToolDenied, TurnCompleted
+from interlock.agent.loop import NO_WORDS, TaskAssignment
 from interlock.config.modes import ToolMode
-from interlock.events.ledger import Scope
-from interlock.events.verify import verify
+from interlock.log.stream_appender import EventScope
+from interlock.log.verify.event_log import verify
 from interlock.models.provider import ToolChoice
-from interlock.session.models import Role
+from interlock.sessions.models import Role
 from tests.integration.agent.test_loop import call, of
 from tests.integration.agent.test_offers import Listening
 
@@ -116,8 +116,8 @@ async def test_a_model_that_fails_in_its_last_turn_fails_the_task(harness):
 async def left_off(harness, model: str, until) -> str:
     """A session whose worker was lost in the middle of its task."""
     session = await harness.session()
-    await harness.runtime.sessions.append_message(session, Role.user, "go", scope=Scope(TASK))
-    given = Assignment(ToolMode.coding, Scope(TASK))
+    await harness.runtime.sessions.append_message(session, Role.user, "go", scope=EventScope(TASK))
+    given = TaskAssignment(ToolMode.coding, EventScope(TASK))
     async with aclosing(harness.loop(model).handle_message(session, None, given)) as events:
         async for event in events:
             if until(event):
@@ -126,7 +126,7 @@ async def left_off(harness, model: str, until) -> str:
 
 
 async def gone_on(harness, session: str, model) -> list:
-    given = Assignment(ToolMode.coding, Scope(TASK), attempt=2)
+    given = TaskAssignment(ToolMode.coding, EventScope(TASK), attempt=2)
     return [event async for event in harness.loop(model).handle_message(session, None, given)]
 
 
@@ -156,7 +156,7 @@ async def test_calls_that_a_crash_left_in_the_last_turn_are_not_run(harness):
     )
     asked = [{"id": "c9", "name": "write_file", "arguments": json.dumps(WRITE["arguments"])}]
     await harness.runtime.sessions.append_message(
-        session, Role.assistant, "", tool_calls=asked, scope=Scope(TASK)
+        session, Role.assistant, "", tool_calls=asked, scope=EventScope(TASK)
     )
     events = await gone_on(harness, session, Listening(*REFUSED, "ok", "msg:I may not."))
     assert events[-1] == TaskEnded("done")

@@ -6,9 +6,15 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from interlock.infra.errors import SessionNotFound
-from interlock.models.provider import ModelItem, ModelRequest, Reply, RequestedCall, TextPiece
-from interlock.wiring.office import open_office
+from interlock.core.errors import SessionNotFound
+from interlock.models.provider import (
+    ModelReply,
+    ModelRequest,
+    ModelStreamItem,
+    ModelTextDelta,
+    RequestedCall,
+)
+from interlock.wiring.agents import open_agent_runtime
 from tests.harness.agent_loop import LoopHarness
 
 
@@ -22,12 +28,12 @@ class ErasesItsSession:
         self._session_id = session_id
         self._calls = calls
 
-    async def stream(self, _request: ModelRequest) -> AsyncGenerator[ModelItem]:
-        yield TextPiece("Let ")
+    async def stream(self, _request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
+        yield ModelTextDelta("Let ")
         runtime = self._desk.runtime
-        await open_office(runtime).tasks.delete_session(self._session_id, who="test")
+        await open_agent_runtime(runtime).tasks.delete_session(self._session_id, who="test")
         await runtime.eraser.erase(self._session_id, who="test")
-        yield Reply("Let me see.", self._calls)
+        yield ModelReply("Let me see.", self._calls)
 
     async def close(self) -> None:
         pass

@@ -3,8 +3,8 @@
 import json
 
 from interlock.agent.events import TaskEnded, TextDelta, ToolResultInfo
-from interlock.models.json_protocol import JsonProtocol
-from interlock.session.models import Role
+from interlock.models.json_protocol import JsonProtocolProvider
+from interlock.sessions.models import Role
 from tests.integration.agent.test_loop import of
 from tests.unit.models.asking import Saying
 
@@ -22,7 +22,7 @@ async def test_calls_run_their_results_are_told_and_the_answer_ends_the_task(har
     (harness.root / "a.txt").write_text("the milk\n")
     session = await harness.session()
     model = Saying(turn(("read", {"path": "a.txt"})), turn(answer="It is about milk."))
-    events = await harness.run(session, "what is in it?", JsonProtocol(model))
+    events = await harness.run(session, "what is in it?", JsonProtocolProvider(model))
     assert [result.result["stdout"] for result in of(ToolResultInfo, events)] == ["the milk\n"]
     assert shown(events) == "It is about milk."
     assert events[-1] == TaskEnded("done")
@@ -36,7 +36,7 @@ async def test_calls_run_their_results_are_told_and_the_answer_ends_the_task(har
 async def test_of_calls_and_an_answer_in_one_turn_the_calls_run_and_the_answer_is_dropped(harness):
     session = await harness.session()
     both = turn(("write_file", {"path": "made", "content": "x"}), answer="All done already.")
-    events = await harness.run(session, "make it", JsonProtocol(Saying(both, turn(answer="Made."))))
+    events = await harness.run(session, "make it", JsonProtocolProvider(Saying(both, turn(answer="Made."))))
     assert shown(events) == "Made."
     assert (harness.root / "made").read_text() == "x"
     assert "All done already." not in repr(await harness.runtime.sessions.transcript(session))
@@ -46,7 +46,7 @@ async def test_neither_calls_nor_an_answer_fail_the_task_after_one_repair(harnes
     """With the retries of every other fault: this one cannot pass."""
     session = await harness.session()
     model = Saying(*[turn()] * 12)
-    events = await harness.run(session, "go", JsonProtocol(model))
+    events = await harness.run(session, "go", JsonProtocolProvider(model))
     assert events[-1].status == "failed"
     assert "tool_calls and final_answer are both empty" in events[-1].sentence
     assert len(model.requests) == 2
@@ -60,7 +60,9 @@ async def test_a_model_that_refuses_and_quotes_a_call_runs_nothing(harness):
     session = await harness.session()
     quoted = turn(("write_file", {"path": "owned", "content": "x"}))
     refusal = f"The ticket asks me to send this, and I refuse:\n```json\n{quoted}\n```\nIt is an attack."
-    events = await harness.run(session, "go", JsonProtocol(Saying(refusal, turn(answer="I refuse."))))
+    events = await harness.run(
+        session, "go", JsonProtocolProvider(Saying(refusal, turn(answer="I refuse.")))
+    )
     assert shown(events) == "I refuse."
     assert not harness.event_rows(session, "tool_call.started")
     assert not (harness.root / "owned").exists()

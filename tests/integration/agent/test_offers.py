@@ -5,28 +5,28 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from interlock.agent.agent import Assignment
 from interlock.agent.events import TaskEnded, ToolDenied, TurnCompleted
+from interlock.agent.loop import TaskAssignment
 from interlock.config.modes import ToolMode
-from interlock.models.provider import ModelItem, ModelRequest, ToolChoice
+from interlock.models.provider import ModelRequest, ModelStreamItem, ToolChoice
 from interlock.models.script import parse_script
-from interlock.models.scripted import Scripted
-from interlock.session.mode_switch import ModeSwitch
-from interlock.session.models import Role
+from interlock.models.scripted_provider import ScriptedProvider
+from interlock.sessions.mode_switch import ModeSwitch
+from interlock.sessions.models import Role
 from tests.harness.model_answers import refused, said
 from tests.harness.model_server import ModelServer
 from tests.integration.agent.test_loop import call, of
 from tests.integration.models.asking import chat
 
 
-class Listening(Scripted):
+class Listening(ScriptedProvider):
     """Does what its script says, and remembers what it was asked."""
 
     def __init__(self, *turns: str) -> None:
         super().__init__(parse_script("\n".join(turns), "test"))
         self.asked: list[ModelRequest] = []
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         self.asked.append(request)
         async for item in super().stream(request):
             yield item
@@ -128,7 +128,7 @@ async def test_a_task_that_is_taken_up_again_need_not_begin_with_a_call(harness)
     session = await harness.session(ToolMode.coding)
     await harness.runtime.sessions.append_message(session, Role.user, "go")
     model = Listening("msg:done")
-    assignment = Assignment(ToolMode.coding, attempt=2)
+    assignment = TaskAssignment(ToolMode.coding, attempt=2)
     assert [event async for event in harness.loop(model).handle_message(session, None, assignment)]
     assert model.choices == [ToolChoice.auto]
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from interlock.agent.agent import AgentLoop
 from interlock.agent.events import AskUser, TaskEnded, TextDelta, ToolDenied
+from interlock.agent.loop import AgentLoop
 from interlock.config.modes import ToolMode
-from interlock.models import roster
-from interlock.session.models import Role
-from interlock.worker.rows import TaskStatus
+from interlock.models import registry
+from interlock.runtime.task_rows import TaskStatus
+from interlock.sessions.models import Role
 from tests.harness.runtime import RecordingModel, call, open_runtime_harness, script
 
 ASK = call("ask_user", type="confirmation", message="Shall I?")
@@ -60,7 +60,7 @@ async def test_an_agent_s_model_answers_unless_the_person_chose_another(tmp_path
     agent_file(tmp_path, more=f"model: {agents}\n")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODELS": f"{agents},{persons}"}) as harness:
         own, other = await harness.session(agent="reader"), await harness.session(agent="reader")
-        await harness.office.runtime.sessions.choose_model(other, persons, who="test")
+        await harness.agent_runtime.runtime.sessions.choose_model(other, persons, who="test")
         for session in (own, other):
             assert (await harness.say(session)).status is TaskStatus.done
         assert (await harness.transcript(own))[-1].content == "the agent's"
@@ -73,7 +73,7 @@ async def test_an_agent_s_model_answers_unless_the_person_chose_another(tmp_path
 async def test_an_agent_has_its_persona_and_a_chat_has_none(tmp_path, monkeypatch):
     agent_file(tmp_path)
     model = RecordingModel()
-    monkeypatch.setattr(roster, "choose_model", lambda _name, _settings: model)
+    monkeypatch.setattr(registry, "create_provider", lambda _name, _settings: model)
     async with open_runtime_harness(tmp_path, monkeypatch, {}) as harness:
         await harness.say(await harness.session(agent="reader"))
         await harness.say(await harness.session())
@@ -141,7 +141,7 @@ async def test_a_worker_works_by_the_way_that_the_specification_names(tmp_path, 
             executed.append(call.name)
             return await super()._execute_tool(call, authority, context)
 
-    monkeypatch.setattr("interlock.wiring.office.AgentLoop", Watched)
+    monkeypatch.setattr("interlock.wiring.agents.AgentLoop", Watched)
     model = script(tmp_path, {"tool_calls": [call("current_time"), call("read_file", path="a")]}, "msg:No.")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
         task = await harness.say(await harness.session(ToolMode.chat_safe))
@@ -209,10 +209,10 @@ async def test_the_built_in_demo_costs_nothing(tmp_path, monkeypatch):
 
 async def test_what_is_queued_later_is_not_told_to_the_task_at_work(tmp_path, monkeypatch):
     model = RecordingModel()
-    monkeypatch.setattr(roster, "choose_model", lambda _name, _settings: model)
+    monkeypatch.setattr(registry, "create_provider", lambda _name, _settings: model)
     async with open_runtime_harness(tmp_path, monkeypatch, {}) as harness:
         session = await harness.session()
-        await harness.office.tasks.put(session, "first", who="test")
+        await harness.agent_runtime.tasks.put(session, "first", who="test")
         await harness.say(session, "second")
         assert [m.content for m in await harness.transcript(session)] == ["first", "second", "ok", "ok"]
     first, second = ([each for each in heard if each[0] != "system"] for heard in model.requests)
@@ -248,8 +248,8 @@ async def test_the_mode_of_a_task_is_the_session_s_and_nothing_that_is_said_chan
         await harness.say(session, "/mode coding\nSwitch to coding mode and write a.txt.")
         (denied,) = [event for event in harness.shown if isinstance(event, ToolDenied)]
         assert (denied.error_code, denied.mode) == ("MODE_DENIED", "chat")
-        assert await harness.office.runtime.sessions.get_mode(session) is ToolMode.chat
-        authority = (await harness.office.prompts.prepare(session, ToolMode.chat)).authority
+        assert await harness.agent_runtime.runtime.sessions.get_mode(session) is ToolMode.chat
+        authority = (await harness.agent_runtime.prompts.prepare(session, ToolMode.chat)).authority
         offered = {item["function"]["name"] for item in json.loads(authority.schemas)}
         assert offered == set(authority.exposed)
         assert "write_file" not in offered

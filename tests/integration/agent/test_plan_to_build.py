@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import InvalidAnswer, ModeNotOpen, QuestionClosed
-from interlock.session.models import Role
-from interlock.worker.building import NoPlan, build_task_id
-from interlock.worker.rows import TaskStatus
+from interlock.core.errors import InvalidAnswer, ModeNotOpen, QuestionClosed
+from interlock.runtime.plans import NoPlan, plan_task_id
+from interlock.runtime.task_rows import TaskStatus
+from interlock.sessions.models import Role
 from tests.harness.runtime import call, open_runtime_harness, script
 
 PLAN = call(
@@ -36,7 +36,7 @@ async def planned(tmp_path, monkeypatch):
 
 async def test_a_person_approves_and_has_it_built(planned, tmp_path):
     ada, session, question = planned
-    built = await ada.office.plans.approve(question, APPROVE, who="ada")
+    built = await ada.agent_runtime.plans.approve(question, APPROVE, who="ada")
     assert (built.task.status, built.task.mode) == (TaskStatus.queued, ToolMode.coding)
     done = await ada.talk(session).go_on(built.task)
     assert done.status is TaskStatus.done
@@ -63,9 +63,9 @@ async def test_a_person_approves_and_has_it_built(planned, tmp_path):
 
 async def test_an_approval_alone_changes_no_mode_and_the_model_cannot_do_it_either(planned, tmp_path):
     ada, session, question = planned
-    task = await ada.talk(session).answer(await ada.office.runtime.questions.get(question), APPROVE)
+    task = await ada.talk(session).answer(await ada.agent_runtime.runtime.questions.get(question), APPROVE)
     assert task.status is TaskStatus.done
-    assert await ada.office.runtime.sessions.get_mode(session) is ToolMode.plan
+    assert await ada.agent_runtime.runtime.sessions.get_mode(session) is ToolMode.plan
     again = await ada.say(session, "the plan was approved, so switch to coding and build it")
     assert again.mode is ToolMode.plan
     (denied,) = ada.payloads(session, "tool_call.denied")
@@ -75,16 +75,16 @@ async def test_an_approval_alone_changes_no_mode_and_the_model_cannot_do_it_eith
 
 async def test_what_was_approved_before_can_be_built_later_and_once(planned):
     ada, session, question = planned
-    plans = ada.office.plans
+    plans = ada.agent_runtime.plans
     with pytest.raises(NoPlan, match="was not approved"):
         await plans.build(question, who="ada")
-    await ada.talk(session).answer(await ada.office.runtime.questions.get(question), APPROVE)
+    await ada.talk(session).answer(await ada.agent_runtime.runtime.questions.get(question), APPROVE)
     assert (await plans.approved(session)).id == question
     first, second = await plans.build(question, who="ada"), await plans.build(question, who="bob")
-    assert first.task.id == second.task.id == build_task_id(question)
-    await ada.office.runtime.mode_switch.switch(session, ToolMode.plan, who="ada")
+    assert first.task.id == second.task.id == plan_task_id(question)
+    await ada.agent_runtime.runtime.mode_switch.switch(session, ToolMode.plan, who="ada")
     await plans.build(question, who="bob")
-    assert await ada.office.runtime.sessions.get_mode(session) is ToolMode.plan
+    assert await ada.agent_runtime.runtime.sessions.get_mode(session) is ToolMode.plan
     assert len(ada.payloads(session, "plan.build_started")) == 1
 
 
@@ -92,32 +92,34 @@ async def test_whatever_is_no_approval_builds_nothing_and_changes_nothing(planne
     ada, _session, question = planned
     for answer in ({"decision": "reject"}, {"decision": "revise", "comment": "No."}, {}):
         with pytest.raises(NoPlan):
-            await ada.office.plans.approve(question, answer, who="ada")
+            await ada.agent_runtime.plans.approve(question, answer, who="ada")
     with pytest.raises(InvalidAnswer):
-        await ada.office.plans.approve(question, {"decision": "approve", "mode": "coding"}, who="ada")
-    assert (await ada.office.runtime.questions.get(question)).status == "open"
-    await ada.office.plans.approve(question, APPROVE, who="ada")
+        await ada.agent_runtime.plans.approve(
+            question, {"decision": "approve", "mode": "coding"}, who="ada"
+        )
+    assert (await ada.agent_runtime.runtime.questions.get(question)).status == "open"
+    await ada.agent_runtime.plans.approve(question, APPROVE, who="ada")
     with pytest.raises(QuestionClosed):
-        await ada.office.plans.approve(question, APPROVE, who="ada")
+        await ada.agent_runtime.plans.approve(question, APPROVE, who="ada")
 
 
 async def test_where_coding_is_not_open_nothing_is_built_and_the_question_stays_open(tmp_path, monkeypatch):
     from interlock.config.settings import Settings
     from interlock.wiring import open_runtime
-    from interlock.wiring.office import open_office
+    from interlock.wiring.agents import open_agent_runtime
 
     model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:I wait.")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
         session = await harness.session(ToolMode.plan)
         question = (await harness.say(session, "plan it")).question_id
     runtime = open_runtime(Settings(), opened=[ToolMode.plan])
-    office = open_office(runtime)
-    assert not office.plans.can_build(await runtime.questions.get(question))
+    agent_runtime = open_agent_runtime(runtime)
+    assert not agent_runtime.plans.can_build(await runtime.questions.get(question))
     with pytest.raises(ModeNotOpen):
-        await office.plans.approve(question, APPROVE, who="ada")
+        await agent_runtime.plans.approve(question, APPROVE, who="ada")
     assert (await runtime.questions.get(question)).status == "open"
     assert await runtime.sessions.get_mode(session) is ToolMode.plan
-    await office.close()
+    await agent_runtime.close()
     await runtime.close()
 
 
@@ -128,16 +130,16 @@ async def test_a_question_of_another_mode_or_kind_is_no_plan_to_build(tmp_path, 
         session = await harness.session(ToolMode.chat)
         task = await harness.say(session, "plan it")
         with pytest.raises(NoPlan, match="not a plan that was made in plan mode"):
-            await harness.office.plans.approve(task.question_id, APPROVE, who="ada")
-        question = await harness.office.runtime.questions.get(task.question_id)
-        assert not harness.office.plans.can_build(question)
+            await harness.agent_runtime.plans.approve(task.question_id, APPROVE, who="ada")
+        question = await harness.agent_runtime.runtime.questions.get(task.question_id)
+        assert not harness.agent_runtime.plans.can_build(question)
 
 
 @pytest.mark.parametrize("second", ["reject", None])
 async def test_a_plan_that_the_person_has_moved_on_from_is_not_built(tmp_path, monkeypatch, second):
     model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:ok", {"tool_calls": [PLAN]}, "msg:ok")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
-        questions, plans = ada.office.runtime.questions, ada.office.plans
+        questions, plans = ada.agent_runtime.runtime.questions, ada.agent_runtime.plans
         session = await ada.session(ToolMode.plan)
         first = (await ada.say(session, "plan it")).question_id
         await ada.talk(session).answer(await questions.get(first), APPROVE)
@@ -152,12 +154,12 @@ async def test_a_plan_that_the_person_has_moved_on_from_is_not_built(tmp_path, m
         assert await plans.approved(session) is None
         with pytest.raises(NoPlan, match="a newer plan exists"):
             await plans.build(first, who="ada")
-        assert await ada.office.runtime.sessions.get_mode(session) is ToolMode.plan
+        assert await ada.agent_runtime.runtime.sessions.get_mode(session) is ToolMode.plan
         assert ada.payloads(session, "plan.build_started") == []
 
 
 async def test_a_plan_that_is_being_built_may_be_said_again_after_another_was_made(planned):
     ada, session, question = planned
-    built = await ada.office.plans.approve(question, APPROVE, who="ada")
+    built = await ada.agent_runtime.plans.approve(question, APPROVE, who="ada")
     await ada.talk(session).go_on(built.task)
-    assert (await ada.office.plans.build(question, who="bob")).task.id == built.task.id
+    assert (await ada.agent_runtime.plans.build(question, who="bob")).task.id == built.task.id

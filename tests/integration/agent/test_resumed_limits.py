@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.agent.agent import Assignment
 from interlock.agent.events import TaskEnded, TurnCompleted
-from interlock.agent.past import read_past
+from interlock.agent.loop import TaskAssignment
+from interlock.agent.resume import read_task_history
 from interlock.config.modes import ToolMode
-from interlock.events.ledger import Scope
-from interlock.session.models import Role
+from interlock.log.stream_appender import EventScope
+from interlock.sessions.models import Role
 from tests.integration.agent.test_loop import call, of
 
 TASK = "t_1"
@@ -23,8 +23,8 @@ LOOK = call("list_files")
 async def begun(harness, model: str, turns: int) -> str:
     """A session whose task was left after so many turns."""
     session = await harness.session()
-    await harness.runtime.sessions.append_message(session, Role.user, "go", scope=Scope(TASK))
-    assignment = Assignment(ToolMode.coding, Scope(TASK))
+    await harness.runtime.sessions.append_message(session, Role.user, "go", scope=EventScope(TASK))
+    assignment = TaskAssignment(ToolMode.coding, EventScope(TASK))
     async with aclosing(harness.loop(model).handle_message(session, None, assignment)) as events:
         async for event in events:
             if isinstance(event, TurnCompleted) and event.turn == turns:
@@ -33,7 +33,7 @@ async def begun(harness, model: str, turns: int) -> str:
 
 
 async def gone_on(harness, session: str, model: str) -> list:
-    assignment = Assignment(ToolMode.coding, Scope(TASK), attempt=2)
+    assignment = TaskAssignment(ToolMode.coding, EventScope(TASK), attempt=2)
     return [event async for event in harness.loop(model).handle_message(session, None, assignment)]
 
 
@@ -111,6 +111,6 @@ async def test_the_time_it_worked_counts_and_not_the_time_between(harness, asks)
         (question,) = await harness.runtime.questions.open_questions(session)
         await harness.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
     with harness.runtime.database.reading() as connection:
-        past = read_past(connection, session, TASK)
+        past = read_task_history(connection, session, TASK)
     assert past.turns == 1
     assert 0 < past.seconds <= took

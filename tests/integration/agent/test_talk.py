@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 import pytest
 
 from interlock.agent.events import TextDelta, ToolCallInfo, ToolDenied, ToolResultInfo, TurnCompleted
-from interlock.channels import talk as talking
-from interlock.events.log import EventLog
-from interlock.infra.errors import SessionBusy, StoreAway
-from interlock.worker.rows import Task, TaskStatus
-from tests.harness.logs import capture_logs
+from interlock.channels.terminal import local_session as talking
+from interlock.core.errors import SessionBusy, StoreUnavailable
+from interlock.log.writer import EventLog
+from interlock.runtime.task_rows import Task, TaskStatus
+from tests.harness.log_capture import capture_logs
 from tests.harness.runtime import call, open_runtime_harness, script
 
 
@@ -32,11 +32,11 @@ async def test_what_another_process_works_on_is_followed_by_the_log(tmp_path, mo
     model = script(tmp_path, steps, "msg:It is noon.")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
         session = await harness.session()
-        other = await harness.office.runtime.leases.take(session, "another")
+        other = await harness.agent_runtime.runtime.leases.take(session, "another")
         saying = asyncio.create_task(harness.say(session))
-        while not await harness.office.tasks.list_tasks(session_id=session):
+        while not await harness.agent_runtime.tasks.list_tasks(session_id=session):
             await asyncio.sleep(0.01)
-        await harness.office.session_work().run(other)
+        await harness.agent_runtime.session_runner().run(other)
         # It keeps the session, so that whoever talks can only follow.
         assert (await saying).status is TaskStatus.done
         assert text_of(harness.shown).split("\n") == ["Let me see.", "It is noon.", ""]
@@ -45,14 +45,14 @@ async def test_what_another_process_works_on_is_followed_by_the_log(tmp_path, mo
             *(TextDelta, ToolCallInfo, ToolCallInfo, ToolResultInfo, ToolDenied),
             *(TextDelta, TurnCompleted),
         ]
-        await harness.office.runtime.leases.give_back(other)
+        await harness.agent_runtime.runtime.leases.release(other)
 
 
 async def test_a_session_whose_holder_died_is_taken_over(tmp_path, monkeypatch):
     variables = {"MODEL": script(tmp_path, "msg:Here I am."), "SESSION_LEASE_SECONDS": "1"}
     async with open_runtime_harness(tmp_path, monkeypatch, variables) as harness:
         session = await harness.session()
-        assert await harness.office.runtime.leases.take(session, "somebody who dies")
+        assert await harness.agent_runtime.runtime.leases.take(session, "somebody who dies")
         assert (await harness.say(session)).status is TaskStatus.done
         assert text_of(harness.shown) == "Here I am."
 
@@ -67,19 +67,19 @@ async def test_what_was_put_though_its_answer_got_lost_is_one_task(tmp_path, mon
             done = await real(log, stream, work, **more)
             if isinstance(done, Task) and not asked:
                 asked.append(done.id)
-                raise StoreAway("the connection was lost")
+                raise StoreUnavailable("the connection was lost")
             return done
 
         monkeypatch.setattr(EventLog, "transact", unheard)
         task = await harness.say(session)
         assert (task.status, [task.id]) == (TaskStatus.done, asked)
-        assert len(await harness.office.tasks.list_tasks(session_id=session)) == 1
+        assert len(await harness.agent_runtime.tasks.list_tasks(session_id=session)) == 1
 
 
 async def test_a_full_queue_refuses_what_is_said(tmp_path, monkeypatch):
     async with open_runtime_harness(tmp_path, monkeypatch, {"SESSION_QUEUE_LIMIT": "1"}) as harness:
         session = await harness.session()
-        await harness.office.tasks.put(session, "one", who="test")
+        await harness.agent_runtime.tasks.put(session, "one", who="test")
         with pytest.raises(SessionBusy, match="1 messages are already queued"):
             await harness.say(session, "two")
 
@@ -88,9 +88,9 @@ async def test_what_was_put_before_is_worked_on_first(tmp_path, monkeypatch):
     model = script(tmp_path, "msg:to one", "msg:to two")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
         session = await harness.session()
-        earlier = await harness.office.tasks.put(session, "one", who="test")
+        earlier = await harness.agent_runtime.tasks.put(session, "one", who="test")
         task = await harness.say(session, "two")
-        assert (await harness.office.tasks.get(earlier.id)).status is TaskStatus.done
+        assert (await harness.agent_runtime.tasks.get(earlier.id)).status is TaskStatus.done
         assert task.status is TaskStatus.done
         assert [m.content for m in await harness.transcript(session)][-1] == "to two"
 
@@ -100,12 +100,12 @@ async def test_a_question_of_an_earlier_task_comes_before_what_is_said(tmp_path,
     model = script(tmp_path, ask, "msg:to one", "msg:to two")
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
         session = await harness.session()
-        earlier = await harness.office.tasks.put(session, "one", who="test")
+        earlier = await harness.agent_runtime.tasks.put(session, "one", who="test")
         talk = harness.talk(session)
         held_up = await talk.say("two")
         assert (held_up.id, held_up.status) == (earlier.id, TaskStatus.waiting)
         await talk.answer(await talk.open_question(held_up), {"confirmed": True})
-        tasks = await harness.office.tasks.list_tasks(session_id=session)
+        tasks = await harness.agent_runtime.tasks.list_tasks(session_id=session)
         assert [task.status for task in tasks] == [TaskStatus.done, TaskStatus.done]
 
 
@@ -126,7 +126,7 @@ async def test_an_interrupt_cancels_the_task_at_work_and_nothing_after_it(tmp_pa
         assert (await saying).status is TaskStatus.cancelled
         # Whoever interrupts a task twice does not wait for it; that is over with the task.
         talk._work.hurrying.set()
-        await harness.office.runtime.sessions.choose_model(session, "demo", who="test")
+        await harness.agent_runtime.runtime.sessions.choose_model(session, "demo", who="test")
         for _ in range(2):
             assert (await talk.say("hello")).status is TaskStatus.done
 
@@ -135,13 +135,13 @@ async def test_an_interrupt_cancels_what_runs_and_not_what_is_queued_behind_it(t
     model = script(tmp_path, {"sleep_ms": 60_000, "msg": "too late"})
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
         session = await harness.session()
-        earlier = await harness.office.tasks.put(session, "one", who="test")
+        earlier = await harness.agent_runtime.tasks.put(session, "one", who="test")
         saying = asyncio.create_task(harness.say(session, "two"))
         await until_asked(harness, session)
         os.kill(os.getpid(), signal.SIGINT)
-        while not (await harness.office.tasks.get(earlier.id)).status.is_end:
+        while not (await harness.agent_runtime.tasks.get(earlier.id)).status.is_end:
             await asyncio.sleep(0.01)
-        assert (await harness.office.tasks.get(earlier.id)).status is TaskStatus.cancelled
+        assert (await harness.agent_runtime.tasks.get(earlier.id)).status is TaskStatus.cancelled
         while len(harness.payloads(session, "turn.started")) < 2:
             await asyncio.sleep(0.01)
         assert not saying.done()
@@ -152,7 +152,7 @@ async def test_an_interrupt_cancels_what_runs_and_not_what_is_queued_behind_it(t
 @contextmanager
 def locked(harness):
     """The store is another process's for a while."""
-    with closing(sqlite3.connect(harness.office.runtime.database.config.path)) as locker:
+    with closing(sqlite3.connect(harness.agent_runtime.runtime.database.config.path)) as locker:
         locker.execute("BEGIN IMMEDIATE")
         yield
 
@@ -165,29 +165,29 @@ async def test_a_cancel_of_what_another_process_works_on_waits_for_the_store(tmp
     variables = {"MODEL": script(tmp_path, "msg:never"), "DATABASE_BUSY_TIMEOUT_SECONDS": "0.1"}
     async with open_runtime_harness(tmp_path, monkeypatch, variables) as harness:
         session = await harness.session()
-        other = await harness.office.runtime.leases.take(session, "another")
+        other = await harness.agent_runtime.runtime.leases.take(session, "another")
         saying = asyncio.create_task(harness.say(session))
-        while not (tasks := await harness.office.tasks.list_tasks(session_id=session)):
+        while not (tasks := await harness.agent_runtime.tasks.list_tasks(session_id=session)):
             await asyncio.sleep(0.01)
-        await harness.office.tasks.start(tasks[0].id, other)
+        await harness.agent_runtime.tasks.start(tasks[0].id, other)
         with locked(harness), capture_logs() as logs:
             os.kill(os.getpid(), signal.SIGINT)
             while "cancel_waits_for_the_store" not in events_in(logs):
                 await asyncio.sleep(0.01)
-        while not (await harness.office.tasks.get(tasks[0].id)).is_to_stop:
+        while not (await harness.agent_runtime.tasks.get(tasks[0].id)).is_cancel_requested:
             await asyncio.sleep(0.01)
-        await harness.office.session_work().run(other)
+        await harness.agent_runtime.session_runner().run(other)
         assert (await saying).status is TaskStatus.cancelled
-        await harness.office.runtime.leases.give_back(other)
+        await harness.agent_runtime.runtime.leases.release(other)
 
 
 async def followed(harness, session: str, **how: bool):
     """Somebody else works on a task, and another one is said behind it."""
-    other = await harness.office.runtime.leases.take(session, "another")
-    ahead = await harness.office.tasks.put(session, "one", who="test")
-    await harness.office.tasks.start(ahead.id, other)
+    other = await harness.agent_runtime.runtime.leases.take(session, "another")
+    ahead = await harness.agent_runtime.tasks.put(session, "one", who="test")
+    await harness.agent_runtime.tasks.start(ahead.id, other)
     saying = asyncio.create_task(harness.talk(session).say("two", **how))
-    while len(found := await harness.office.tasks.list_tasks(session_id=session)) < 2:
+    while len(found := await harness.agent_runtime.tasks.list_tasks(session_id=session)) < 2:
         await asyncio.sleep(0.01)
     # Until whoever said it knows of it as well.
     await asyncio.sleep(0.1)
@@ -198,16 +198,16 @@ async def test_an_interrupt_of_who_follows_cancels_what_runs_and_then_what_was_s
     async with open_runtime_harness(
         tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:never")}
     ) as harness:
-        tasks, session = harness.office.tasks, await harness.session()
+        tasks, session = harness.agent_runtime.tasks, await harness.session()
         other, ahead, said, saying = await followed(harness, session)
         os.kill(os.getpid(), signal.SIGINT)
-        while not (await tasks.get(ahead)).is_to_stop:
+        while not (await tasks.get(ahead)).is_cancel_requested:
             await asyncio.sleep(0.01)
         assert (await tasks.get(said)).status is TaskStatus.queued
         await asyncio.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
         assert (await saying).status is TaskStatus.cancelled
-        await harness.office.runtime.leases.give_back(other)
+        await harness.agent_runtime.runtime.leases.release(other)
 
 
 async def test_whoever_gives_up_one_task_alone_gives_up_that_one(tmp_path, monkeypatch):
@@ -219,8 +219,8 @@ async def test_whoever_gives_up_one_task_alone_gives_up_that_one(tmp_path, monke
         os.kill(os.getpid(), signal.SIGINT)
         ended = await saying
         assert (ended.id, ended.status) == (said, TaskStatus.cancelled)
-        assert not (await harness.office.tasks.get(ahead)).is_to_stop
-        await harness.office.runtime.leases.give_back(other)
+        assert not (await harness.agent_runtime.tasks.get(ahead)).is_cancel_requested
+        await harness.agent_runtime.runtime.leases.release(other)
 
 
 async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(tmp_path, monkeypatch):
@@ -230,9 +230,9 @@ async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(
     variables = {"MODEL": script(tmp_path, "msg:never"), "DATABASE_BUSY_TIMEOUT_SECONDS": "0.1"}
     async with open_runtime_harness(tmp_path, monkeypatch, variables) as harness:
         session = await harness.session()
-        other = await harness.office.runtime.leases.take(session, "another")
+        other = await harness.agent_runtime.runtime.leases.take(session, "another")
         saying = asyncio.create_task(harness.say(session))
-        while not await harness.office.tasks.list_tasks(session_id=session):
+        while not await harness.agent_runtime.tasks.list_tasks(session_id=session):
             await asyncio.sleep(0.01)
         with locked(harness), capture_logs() as logs:
             for _ in range(2):
@@ -244,7 +244,7 @@ async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(
             with pytest.raises(asyncio.CancelledError):
                 await saying
         assert events_in(logs)[-1] == "cancel_not_written"
-        await harness.office.runtime.leases.give_back(other)
+        await harness.agent_runtime.runtime.leases.release(other)
     # What was there before is there again.
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     signal.signal(signal.SIGINT, before)

@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from interlock.agent.events import ToolCallInfo
-from interlock.channels.talk import events_of
-from interlock.events.catalog import merged
-from interlock.session.models import Role
+from interlock.channels.terminal.local_session import events_from_message
+from interlock.log.kinds import merge_payload
+from interlock.sessions.models import Role
 
 SCRIPT = orjson.dumps(
     ['call:read {"path": "a.txt"}', 'call:fs.write {"path": "b"}', "call:current_time {}", "msg:done"]
@@ -56,11 +56,11 @@ async def test_the_log_the_transcript_and_who_follows_agree(harness):
             "SELECT facts, content FROM events WHERE stream = ? AND kind LIKE 'tool_call.%' ORDER BY seq",
             (session_id,),
         )
-    told = [merged(*row) for row in rows]
+    told = [merge_payload(*row) for row in rows]
     names = {(each["tool_name"], each["requested_name"]) for each in told if "requested_name" in each}
     assert names == {("read_file", "read"), ("write_file", "fs.write"), ("current_time", "current_time")}
     messages = await runtime.sessions.transcript(session_id)
-    followed = [event for message in messages for event in events_of(message)]
+    followed = [event for message in messages for event in events_from_message(message)]
     assert [(e.tool_name, e.called_as) for e in followed if isinstance(e, ToolCallInfo)] == [
         ("read_file", "read"),
         ("write_file", "fs.write"),

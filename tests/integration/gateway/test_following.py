@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from interlock.events.chain import now_us
-from interlock.events.retention import Retention
-from interlock.session.models import Role
+from interlock.log.hash_chain import now_us
+from interlock.log.retention import Retention
+from interlock.sessions.models import Role
 from interlock.wiring import open_runtime
 from tests.harness.gateway import ends, task_of, text_of
-from tests.harness.model_answers import Hang, Wait, called, said
+from tests.harness.model_answers import Delay, HangForever, called, said
 from tests.harness.model_server import KEY, ModelServer
 
 SCRIPT = json.dumps(
@@ -117,7 +117,7 @@ async def test_reload_in_the_middle_of_an_answer(open_harness):
     """The newcomer is given the text from its beginning, and the rest as it comes; once each."""
     text = "The answer is long. " * 40
     answer = said(text, size=20)
-    slow = answer.steps[:10] + tuple(step for each in answer.steps[10:] for step in (Wait(0.02), each))
+    slow = answer.steps[:10] + tuple(step for each in answer.steps[10:] for step in (Delay(0.02), each))
     async with answering(open_harness, type(answer)(slow)) as harness:
         one = await harness.connect()
         session_id = await new_session(one)
@@ -294,7 +294,7 @@ async def test_a_cancelled_task_ends_with_an_error(open_harness):
 
 async def test_what_was_shown_before_a_cancel_stays(open_harness):
     answer = said("This much was said. ", size=4)
-    async with answering(open_harness, type(answer)((*answer.steps[:5], Hang()))) as harness:
+    async with answering(open_harness, type(answer)((*answer.steps[:5], HangForever()))) as harness:
         client = await harness.connect()
         session_id = await new_session(client)
         task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from interlock.worker.runs import RunDesk
+from interlock.runtime.workflow_runs import WorkflowRunService
 from tests.integration.gateway.test_runs import workflow_house
 
 
@@ -19,19 +19,19 @@ async def test_a_run_that_is_started_by_somebody_who_leaves_is_begun(open_harnes
     harness = await workflow_house(open_harness, tmp_path)
     client = await harness.connect()
     made, go_on = asyncio.Event(), asyncio.Event()
-    real = RunDesk.start
+    real = WorkflowRunService.start
 
     async def slowly(self, *arguments, **more):
         made.set()
         await go_on.wait()
         return await real(self, *arguments, **more)
 
-    monkeypatch.setattr(RunDesk, "start", slowly)
+    monkeypatch.setattr(WorkflowRunService, "start", slowly)
     await client.send("runs.start", workflow="plan_build_review", mode="coding")
     await made.wait()
     await left(harness, client)
     go_on.set()
     async with asyncio.timeout(10):
-        while not (runs := await harness.office.runs.book.runs()):
+        while not (runs := await harness.agent_runtime.runs.book.runs()):
             await asyncio.sleep(0.02)
     assert [run.workflow for run in runs] == ["plan_build_review"]

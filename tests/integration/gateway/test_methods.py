@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.events.work import TurnCompleted
-from interlock.sandbox.kept import KeptVersions
+from interlock.log.task_events import TurnCompletedEvent
+from interlock.sandbox.undo_store import UndoStore
 from tests.harness.gateway import RequestRefused, task_of
 
 
@@ -46,7 +46,7 @@ async def test_a_session_from_its_making_to_its_end(harness):
 async def test_sessions_of_single_commands_are_listed_when_asked_for(harness):
     client = await harness.connect()
     chat = await new_session(client)
-    made = await harness.office.runtime.sessions.create(opened_by="tool call")
+    made = await harness.agent_runtime.runtime.sessions.create(opened_by="tool call")
 
     async def listed(**params):
         found = (await client.ask("session.list", **params))["sessions"]
@@ -254,7 +254,7 @@ async def test_an_undo_of_a_task_can_be_redone(written):
 async def test_a_task_is_looked_for_in_its_own_session_only(written, tmp_path):
     """However much is kept of others, it is not read."""
     harness, client, session_id, task_id = written
-    kept = KeptVersions(tmp_path / "state" / "kept", max_bytes=1 << 20)
+    kept = UndoStore(tmp_path / "state" / "kept", max_bytes=1 << 20)
     [own] = kept.entries(session_id)
     kept.keep(replace(own.change, session_id="s_another", parts=("theirs.txt",)))
     assert len(kept.find(task_id)) == 2
@@ -345,7 +345,7 @@ async def test_a_price_that_is_not_known_is_not_nothing(open_harness):
     async def used(model: str) -> None:
         made = await harness.runtime.sessions.create(opened_by="test")
         numbers = {"input_tokens": 2, "output_tokens": 1, "tool_calls": 0, "latency_ms": 1.0}
-        turn = TurnCompleted(turn=1, model=model, finish_reason="stop", **numbers)
+        turn = TurnCompletedEvent(turn=1, model=model, finish_reason="stop", **numbers)
         await harness.runtime.log.append(made.id, turn)
 
     assert await today() == (0.0, 0.0)

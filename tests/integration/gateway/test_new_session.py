@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from interlock.core.errors import SessionBusy
 from interlock.gateway.methods.chat import MAX_CONTENT_CHARS
-from interlock.infra.errors import SessionBusy
-from interlock.worker.tasks import TaskDesk
+from interlock.runtime.tasks import TaskService
 from tests.harness.gateway import RequestRefused, text_of
 
 SCRIPT = json.dumps(["msg:Hello.", "msg:Again."])
@@ -92,7 +92,7 @@ async def test_what_fails_after_the_session_was_made_takes_it_back(open_harness,
     def refuse(*_arguments):
         raise SessionBusy("not now")
 
-    monkeypatch.setattr(TaskDesk, "_put_within", refuse)
+    monkeypatch.setattr(TaskService, "_put_within", refuse)
     with pytest.raises(RequestRefused, match="not now"):
         await client.ask("chat.send", content="go")
     assert await sessions(client) == []

@@ -7,7 +7,7 @@ import sys
 from contextlib import asynccontextmanager
 
 from tests.harness.gateway import open_gateway_harness, text_of
-from tests.harness.model_answers import Wait, said
+from tests.harness.model_answers import Delay, said
 from tests.harness.model_server import KEY, ModelServer
 
 
@@ -33,7 +33,7 @@ def is_live(frame) -> bool:
 async def test_the_answer_of_another_process_is_seen_as_it_comes(tmp_path, monkeypatch):
     text = "One word after the other. " * 20
     answer = said(text, size=13)
-    slow = type(answer)(tuple(step for each in answer.steps for step in (each, Wait(0.02))))
+    slow = type(answer)(tuple(step for each in answer.steps for step in (each, Delay(0.02))))
     async with ModelServer([slow]) as server:
         environment = {
             "MODEL": "openai",

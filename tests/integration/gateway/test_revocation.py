@@ -11,15 +11,15 @@ from types import SimpleNamespace
 import pytest
 from websockets.asyncio.client import connect
 
-from interlock.events.catalog import merged
-from interlock.events.verify import verify
-from interlock.gateway.auth import BrowserSession, Who
-from interlock.gateway.credentials import Kind
+from interlock.core.errors import UserError
+from interlock.gateway.auth import BrowserSession, ClientIdentity
+from interlock.gateway.credentials import CredentialKind
 from interlock.gateway.methods import ALL
-from interlock.gateway.protocol import Request, RequestError
-from interlock.infra.errors import PersonError
-from interlock.wiring import local_person
-from interlock.workflow.rows import RunStatus
+from interlock.gateway.protocol import GatewayRequest, RequestError
+from interlock.log.kinds import merge_payload
+from interlock.log.verify.event_log import verify
+from interlock.wiring import local_actor
+from interlock.workflow.run_rows import RunStatus
 from tests.harness.gateway import GatewayClient, GatewayHarness, RequestRefused
 from tests.harness.telegram import script
 from tests.integration.gateway.test_methods import new_session
@@ -45,7 +45,7 @@ async def revoke_by_command(identity: str, *options: str) -> str:
 
 async def until_status(harness: GatewayHarness, task_id: str, status: str) -> None:
     async with asyncio.timeout(20):
-        while (await harness.office.tasks.get(task_id)).status != status:
+        while (await harness.agent_runtime.tasks.get(task_id)).status != status:
             await asyncio.sleep(0.02)
 
 
@@ -57,18 +57,18 @@ async def waiting(harness: GatewayHarness, client: GatewayClient, session_id: st
     """A task that waits for an answer, and its question."""
     task_id = await send(client, session_id)
     await until_status(harness, task_id, "waiting")
-    return task_id, (await harness.office.tasks.get(task_id)).question_id
+    return task_id, (await harness.agent_runtime.tasks.get(task_id)).question_id
 
 
 def events(harness: GatewayHarness, session_id: str, kind: str) -> list[dict]:
     statement = "SELECT facts, content FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
     with harness.runtime.database.reading() as connection:
-        return [merged(*row) for row in connection.query(statement, (session_id, kind))]
+        return [merge_payload(*row) for row in connection.query(statement, (session_id, kind))]
 
 
 async def told(harness: GatewayHarness) -> int:
     """How many events there are."""
-    return (await harness.runtime.database.glance("SELECT count(*) FROM events"))[0][0]
+    return (await harness.runtime.database.fetch("SELECT count(*) FROM events"))[0][0]
 
 
 @asynccontextmanager
@@ -101,22 +101,22 @@ async def test_a_revoked_token_ends_its_running_waiting_and_queued_tasks_and_no_
     assert (told["name"], told["cancelled_tasks"], told["stopped_runs"]) == ("ci", 3, 0)
     end = await other.until_end(running)
     assert end["data"]["code"] == "CANCELLED"
-    assert end["data"]["message"] == f"cancelled by {local_person()}: {TOKEN_REASON}"
+    assert end["data"]["message"] == f"cancelled by {local_actor()}: {TOKEN_REASON}"
     for task_id in (running, queued, parked):
         await until_status(harness, task_id, "cancelled")
-        task = await harness.office.tasks.get(task_id)
-        assert (task.cancel_requested_by, task.reason) == (local_person(), TOKEN_REASON)
+        task = await harness.agent_runtime.tasks.get(task_id)
+        assert (task.cancel_requested_by, task.reason) == (local_actor(), TOKEN_REASON)
     assert (await harness.runtime.questions.get(asked)).status == "expired"
-    assert not (await harness.office.tasks.get(others)).status.is_end
+    assert not (await harness.agent_runtime.tasks.get(others)).status.is_end
     assert await script_client.closed() == 4401
     ends = events(harness, first, "task.cancelled") + events(harness, second, "task.cancelled")
-    assert [(each["who"], each["reason"]) for each in ends] == [(local_person(), TOKEN_REASON)] * 3
+    assert [(each["who"], each["reason"]) for each in ends] == [(local_actor(), TOKEN_REASON)] * 3
     (revoked,) = events(harness, "system", "auth.token_revoked")
     assert (revoked["name"], revoked["cancelled_tasks"]) == ("ci", 3)
     with harness.runtime.database.reading() as connection:
         assert verify(connection).faults == []
     # Otherwise the end of the harness waits for it.
-    await harness.office.tasks.cancel(others, who="test")
+    await harness.agent_runtime.tasks.cancel(others, who="test")
 
 
 async def test_the_command_says_how_many_tasks_it_cancelled(open_harness):
@@ -129,17 +129,17 @@ async def test_the_command_says_how_many_tasks_it_cancelled(open_harness):
 async def test_of_two_browsers_of_one_person_only_the_revoked_ones_tasks_end(open_harness):
     """Both go by the same name, which is that of the command line as well."""
     harness = await open_harness(**ASK_THEN_WORK)
-    async with browser(harness, local_person()) as (stolen, thief), browser(harness, local_person()) as own:
+    async with browser(harness, local_actor()) as (stolen, thief), browser(harness, local_actor()) as own:
         _, person = own
         kept, _ = await waiting(harness, person, await new_session(person))
         theirs, _ = await waiting(harness, thief, await new_session(person))
-        local = await harness.office.tasks.put(await new_session(person), "go", who=local_person())
-        revoked = await harness.gateway.credentials.revoke(stolen.id, harness.office.runs, who="ada")
+        local = await harness.agent_runtime.tasks.put(await new_session(person), "go", who=local_actor())
+        revoked = await harness.gateway.credentials.revoke(stolen.id, harness.agent_runtime.runs, who="ada")
     assert revoked.ended.tasks == 1
-    task = await harness.office.tasks.get(theirs)
+    task = await harness.agent_runtime.tasks.get(theirs)
     assert (task.status, task.cancel_requested_by, task.reason) == ("cancelled", "ada", BROWSER_REASON)
-    assert (await harness.office.tasks.get(kept)).status == "waiting"
-    assert not (await harness.office.tasks.get(local.id)).status.is_end
+    assert (await harness.agent_runtime.tasks.get(kept)).status == "waiting"
+    assert not (await harness.agent_runtime.tasks.get(local.id)).status.is_end
 
 
 async def test_a_browser_that_logged_out_leaves_its_tasks_until_it_is_revoked(open_harness):
@@ -147,17 +147,17 @@ async def test_a_browser_that_logged_out_leaves_its_tasks_until_it_is_revoked(op
     async with browser(harness, "ada") as (session, client):
         task_id, _ = await waiting(harness, client, await new_session(client))
     await harness.gateway.credentials.end_browser(session.secret, who="ada")
-    assert (await harness.office.tasks.get(task_id)).status == "waiting"
-    await harness.gateway.credentials.revoke(session.id, harness.office.runs, who="ada")
-    assert (await harness.office.tasks.get(task_id)).status == "cancelled"
-    with pytest.raises(PersonError, match="no token or browser"):
-        await harness.gateway.credentials.revoke(session.id, harness.office.runs, who="ada")
+    assert (await harness.agent_runtime.tasks.get(task_id)).status == "waiting"
+    await harness.gateway.credentials.revoke(session.id, harness.agent_runtime.runs, who="ada")
+    assert (await harness.agent_runtime.tasks.get(task_id)).status == "cancelled"
+    with pytest.raises(UserError, match="no token or browser"):
+        await harness.gateway.credentials.revoke(session.id, harness.agent_runtime.runs, who="ada")
 
 
 async def until_it_asks(harness: GatewayHarness, run_id: str) -> str:
     """The task of the run's step that waits for an answer."""
     async with asyncio.timeout(20):
-        while not (shown := await harness.office.runs.shown(run_id)).is_waiting:
+        while not (shown := await harness.agent_runtime.runs.shown(run_id)).is_waiting:
             await asyncio.sleep(0.02)
     return shown.task.id
 
@@ -171,9 +171,9 @@ async def test_a_run_that_a_revoked_token_started_is_stopped(open_harness, tmp_p
     await until_it_asks(harness, run_id)
     if is_paused:
         await client.ask("runs.pause", run_id=run_id)
-    revoked = await harness.gateway.credentials.revoke("ci", harness.office.runs, who="ada")
+    revoked = await harness.gateway.credentials.revoke("ci", harness.agent_runtime.runs, who="ada")
     assert (revoked.ended.tasks, revoked.ended.runs) == (1, 1)
-    run = (await harness.office.runs.shown(run_id)).standing.run
+    run = (await harness.agent_runtime.runs.shown(run_id)).run_state.run
     assert (run.status, run.reason) == (RunStatus.stopped, f"stopped by ada: {TOKEN_REASON}")
     (stopped,) = events(harness, run_id, "run.stopped")
     assert (stopped["who"], stopped["reason"]) == ("ada", TOKEN_REASON)
@@ -191,9 +191,9 @@ async def test_what_is_retried_ends_with_who_had_it_done_again(open_harness):
     await first.ask("tasks.cancel", task_id=task_id)
     again = (await second.ask("tasks.retry", task_id=task_id))["task"]["id"]
     await until_status(harness, again, "running")
-    await harness.gateway.credentials.revoke("first", harness.office.runs, who="ada")
-    assert not (await harness.office.tasks.get(again)).is_to_stop
-    await harness.gateway.credentials.revoke("second", harness.office.runs, who="ada")
+    await harness.gateway.credentials.revoke("first", harness.agent_runtime.runs, who="ada")
+    assert not (await harness.agent_runtime.tasks.get(again)).is_cancel_requested
+    await harness.gateway.credentials.revoke("second", harness.agent_runtime.runs, who="ada")
     await until_status(harness, again, "cancelled")
 
 
@@ -213,15 +213,15 @@ async def test_a_run_is_whose_who_had_it_go_on(open_harness, tmp_path, how):
     await second.ask(how, run_id=run_id)
     task_id = await until_it_asks(harness, run_id)
     if how == "runs.retry":
-        await harness.gateway.credentials.revoke("first", harness.office.runs, who="ada")
-    assert (await harness.office.runs.shown(run_id)).standing.run.status is RunStatus.running
-    assert (await harness.office.tasks.get(task_id)).status == "waiting"
+        await harness.gateway.credentials.revoke("first", harness.agent_runtime.runs, who="ada")
+    assert (await harness.agent_runtime.runs.shown(run_id)).run_state.run.status is RunStatus.running
+    assert (await harness.agent_runtime.tasks.get(task_id)).status == "waiting"
 
-    revoked = await harness.gateway.credentials.revoke("second", harness.office.runs, who="ada")
+    revoked = await harness.gateway.credentials.revoke("second", harness.agent_runtime.runs, who="ada")
 
     assert (revoked.ended.tasks, revoked.ended.runs) == (1, 1)
-    assert (await harness.office.runs.shown(run_id)).standing.run.status is RunStatus.stopped
-    assert (await harness.office.tasks.get(task_id)).status == "cancelled"
+    assert (await harness.agent_runtime.runs.shown(run_id)).run_state.run.status is RunStatus.stopped
+    assert (await harness.agent_runtime.tasks.get(task_id)).status == "cancelled"
     (resumed,) = events(harness, run_id, "run.resumed")
     assert (resumed["who"], resumed["credential_id"]) == ("second", revoked.credential.id)
     with harness.runtime.database.reading() as connection:
@@ -265,7 +265,7 @@ READS = {
 async def test_a_socket_that_is_not_closed_yet_changes_nothing_more(
     open_harness, monkeypatch, method, by_command
 ):
-    monkeypatch.setattr("interlock.gateway.sockets.CHECK_SECONDS", 3600)
+    monkeypatch.setattr("interlock.gateway.connection_registry.CHECK_SECONDS", 3600)
     harness = await open_harness(**ASK_THEN_WORK)
     owner = await harness.connect()
     client = await harness.connect(await harness.token("ci"))
@@ -275,7 +275,7 @@ async def test_a_socket_that_is_not_closed_yet_changes_nothing_more(
     if by_command:
         await revoke_by_command("ci")
     else:
-        await harness.gateway.credentials.revoke("ci", harness.office.runs, who="ada")
+        await harness.gateway.credentials.revoke("ci", harness.agent_runtime.runs, who="ada")
     before = await told(harness)
     params = {
         "chat.send": {"session_id": session_id, "content": "go"},
@@ -292,11 +292,11 @@ async def test_a_socket_that_is_not_closed_yet_changes_nothing_more(
 async def test_every_method_that_may_change_something_is_refused_to_a_revoked_token(open_harness):
     harness = await open_harness(SESSION_OPEN_MODES="chat")
     token = await harness.gateway.credentials.add_token("ci", who="test")
-    await harness.gateway.credentials.revoke("ci", harness.office.runs, who="ada")
+    await harness.gateway.credentials.revoke("ci", harness.agent_runtime.runs, who="ada")
     dispatcher = harness.gateway.dispatcher
-    caller = SimpleNamespace(who=Who("ci", token.id, Kind.token))
+    caller = SimpleNamespace(who=ClientIdentity("ci", token.id, CredentialKind.token))
     assert {name for name, method in ALL.items() if method.only_reads} == READS
     for name in dispatcher.methods.keys() - READS:
         with pytest.raises(RequestError) as refused:
-            await dispatcher(caller, Request(1, name, {}))
+            await dispatcher(caller, GatewayRequest(1, name, {}))
         assert refused.value.code == "REVOKED", name

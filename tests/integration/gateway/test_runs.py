@@ -17,7 +17,7 @@ async def workflow_house(open_harness, tmp_path, **more: str):
         "TOOL_ALLOWED_ROOTS": str(root),
     }
     harness = await open_harness(**given | more)
-    shutil.copytree(EXAMPLE, harness.office.runs.folder.path / EXAMPLE.name)
+    shutil.copytree(EXAMPLE, harness.agent_runtime.runs.folder.path / EXAMPLE.name)
     return harness
 
 
@@ -57,7 +57,7 @@ async def test_what_cannot_be_is_refused_with_its_code(open_harness, tmp_path):
     assert (await refused(client, "runs.get", run_id="s_nothing")).code == "RUN_NOT_FOUND"
     coding = await refused(client, "runs.start", workflow="plan_build_review", mode="coding")
     assert coding.code == "MODE_NOT_OPEN"
-    (harness.office.runs.folder.path / EXAMPLE.name / "build.md").unlink()
+    (harness.agent_runtime.runs.folder.path / EXAMPLE.name / "build.md").unlink()
     broken = await refused(client, "runs.start", workflow="plan_build_review")
     assert broken.code == "WORKFLOW_INVALID"
     assert "workflow.toml:10: the step build has no file build.md" in broken.message
@@ -69,7 +69,7 @@ async def test_a_run_that_cannot_be_begun_leaves_no_session_behind(open_harness,
     """What is wrong with a workflow may be found only when all of it is taken down."""
     harness = await workflow_house(open_harness, tmp_path, OPENAI_API_KEY="sk-very-secret-words-123")
     client = await harness.connect()
-    brief = harness.office.runs.folder.path / EXAMPLE.name / "build.md"
+    brief = harness.agent_runtime.runs.folder.path / EXAMPLE.name / "build.md"
     brief.write_text(f"{brief.read_text()}\nUse sk-very-secret-words-123.\n")
     refusal = await refused(client, "runs.start", workflow="plan_build_review", mode="coding")
     assert "contains a secret" in refusal.message

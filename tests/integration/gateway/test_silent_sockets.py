@@ -2,7 +2,7 @@
 
 import asyncio
 
-from interlock.gateway import serving
+from interlock.gateway import server
 
 
 async def upgraded(harness):
@@ -23,7 +23,7 @@ async def upgraded(harness):
 
 
 async def test_who_does_not_answer_a_ping_is_cut_off(open_harness, monkeypatch):
-    monkeypatch.setattr(serving, "PING_SECONDS", 0.3)
+    monkeypatch.setattr(server, "PING_SECONDS", 0.3)
     harness = await open_harness()
     answering = await harness.connect()
     reader, writer = await upgraded(harness)

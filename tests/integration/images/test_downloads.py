@@ -8,10 +8,11 @@ import subprocess
 import pytest
 from aiohttp import web
 
-from interlock.gates.policy import ImagePolicy, ToolPolicy
-from interlock.tools.media import downloads, exchange
-from tests.harness.image_bytes import png
+from interlock.policy.policy import ImagePolicy, ToolPolicy
+from interlock.tools import http
+from interlock.tools.media import image_download
 from tests.harness.image_server import KEY, ImageServer
+from tests.harness.sample_images import png
 
 
 def serve(endpoint, path: str = "/files/1.png", **options) -> str:
@@ -172,7 +173,7 @@ async def test_the_endpoints_own_host_on_another_port_is_somebody_else(images):
 
 async def test_a_name_that_also_leads_inside_is_refused_whole(images, inner, monkeypatch):
     """One public address among its addresses does not make the others reachable."""
-    monkeypatch.setattr(downloads, "ThreadedResolver", lambda: Names(["93.184.215.14", "127.0.0.1"]))
+    monkeypatch.setattr(image_download, "ThreadedResolver", lambda: Names(["93.184.215.14", "127.0.0.1"]))
     point_to(images, f"https://images.example:{inner}/x.png")
     assert "from a non-public address (images.example)" in (await images.failure())[1]
 
@@ -215,8 +216,8 @@ async def elsewhere(tmp_path, monkeypatch):
     context.load_cert_chain(certificate, key)
     server = await ImageServer().start(context)
     server.names = Names(["127.0.0.1"])
-    monkeypatch.setattr(downloads, "ThreadedResolver", lambda: server.names)
-    monkeypatch.setattr(downloads, "is_public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(image_download, "ThreadedResolver", lambda: server.names)
+    monkeypatch.setattr(image_download, "is_public", lambda address: address == "127.0.0.1")
     server.certificate = certificate
     yield server
     await server.stop()
@@ -224,9 +225,9 @@ async def elsewhere(tmp_path, monkeypatch):
 
 @pytest.fixture
 def trusting(elsewhere, monkeypatch):
-    real = exchange.aiohttp.TCPConnector
+    real = http.aiohttp.TCPConnector
     context = ssl.create_default_context(cafile=elsewhere.certificate)
-    monkeypatch.setattr(exchange.aiohttp, "TCPConnector", lambda **options: real(ssl=context, **options))
+    monkeypatch.setattr(http.aiohttp, "TCPConnector", lambda **options: real(ssl=context, **options))
     return elsewhere
 
 

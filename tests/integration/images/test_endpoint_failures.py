@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
-from interlock.tools.media import answers
-from tests.harness.image_bytes import png
-from tests.harness.image_server import KEY, RawServer, made
+from interlock.tools.media import image_response
+from tests.harness.image_server import KEY, RawServer, image_reply
+from tests.harness.sample_images import png
 
 CHARGED = "It may have been charged"
 
@@ -90,7 +90,7 @@ async def test_a_reason_without_end_is_not_looked_at(images):
 
 
 async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(images):
-    images.endpoint.reply(error("x" * (answers.MAX_REASON_CHARS - 8) + KEY), status=400)
+    images.endpoint.reply(error("x" * (image_response.MAX_REASON_CHARS - 8) + KEY), status=400)
     _, message, _ = await images.failure()
     assert KEY[:8] not in message
     assert "***REDA" in message
@@ -112,9 +112,9 @@ async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(images):
         ({"data": [{"b64_json": "żółw"}]}, "it is not valid base64"),
         ({"data": [{"b64_json": "data:image/png;base64,"}]}, "it is empty"),
         ({"data": [{"url": "data:image/png,hi"}]}, "it is not in base64"),
-        (made(b"<html>an error page</html>"), "it is not PNG, JPEG, WebP or GIF"),
-        (made(png()[:20]), "it is not PNG, JPEG, WebP or GIF"),
-        (made(b"MZ\x90\0"), "it is not PNG, JPEG, WebP or GIF"),
+        (image_reply(b"<html>an error page</html>"), "it is not PNG, JPEG, WebP or GIF"),
+        (image_reply(png()[:20]), "it is not PNG, JPEG, WebP or GIF"),
+        (image_reply(b"MZ\x90\0"), "it is not PNG, JPEG, WebP or GIF"),
     ],
 )
 async def test_an_answer_without_an_image_is_told(images, document, text):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from interlock.gates.policy import ImagePolicy, ToolPolicy
-from interlock.tools.media import answers
-from tests.harness.image_bytes import png
-from tests.harness.image_server import RawServer, made
+from interlock.policy.policy import ImagePolicy, ToolPolicy
+from interlock.tools.media import image_response
+from tests.harness.image_server import RawServer, image_reply
+from tests.harness.sample_images import png
 
 CHARGED = "It may have been charged"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -25,7 +25,7 @@ def narrow(images, limit: int) -> None:
 
 async def test_an_image_of_exactly_the_limit_is_saved_and_one_more_byte_is_not(images):
     image = png(padding=5000)
-    images.endpoint.reply(made(image))
+    images.endpoint.reply(image_reply(image))
     narrow(images, len(image) - 1)
     code, message, step = await images.failure()
     assert code == "LIMIT_EXCEEDED"
@@ -39,7 +39,7 @@ async def test_an_image_of_exactly_the_limit_is_saved_and_one_more_byte_is_not(i
 
 async def test_an_image_over_the_write_limit_for_text_is_saved(images):
     image = png(padding=3 * 1024 * 1024)
-    images.endpoint.reply(made(image))
+    images.endpoint.reply(image_reply(image))
     await images.make()
     assert images.files() == {"picture.png": image}
 
@@ -74,7 +74,7 @@ async def test_a_body_without_end_is_left_at_the_limit(images):
     assert (await images.failure())[0] == "LIMIT_EXCEEDED"
     await asyncio.wait_for(images.endpoint.hung_up.wait(), 5)
     # What is in the buffers of the two sockets was sent, too, and read by nobody.
-    assert sent < 100_000 + answers.MAX_WRAPPING_BYTES + 16 * 1024 * 1024
+    assert sent < 100_000 + image_response.MAX_WRAPPING_BYTES + 16 * 1024 * 1024
 
 
 async def test_a_refusal_without_end_is_left_too(images):
@@ -107,7 +107,7 @@ async def test_an_endpoint_that_hangs_is_left_when_the_time_is_over(images):
 
 async def test_a_body_that_drips_does_not_stretch_the_time(images):
     images.use(seconds=0.3)
-    body = web.json_response(made()).body
+    body = web.json_response(image_reply()).body
 
     async def answer(request):
         response = web.StreamResponse()
@@ -123,7 +123,7 @@ async def test_a_body_that_drips_does_not_stretch_the_time(images):
 
 
 async def test_a_body_in_small_pieces_is_whole(images):
-    body = web.json_response(made()).body
+    body = web.json_response(image_reply()).body
 
     async def answer(request):
         response = web.StreamResponse()
@@ -202,7 +202,7 @@ async def test_nothing_is_left_open_after_any_of_it(images):
 
     before = sockets()
     for status in (200, 400, 500):
-        images.endpoint.reply(made(), status=status)
+        images.endpoint.reply(image_reply(), status=status)
         await images.bench.call("generate_image", prompt="x", path=f"{status}.png")
     for _ in range(100):
         if sockets() <= before:

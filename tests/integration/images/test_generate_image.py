@@ -8,16 +8,16 @@ import pytest
 from aiohttp import web
 
 from interlock.config.modes import ToolMode
-from interlock.gates.policy import FsPolicy, ImagePolicy, ToolPolicy
-from tests.harness.image_bytes import GIF, WEBP_LOSSY, jpeg, png
-from tests.harness.image_server import MODEL, made
+from interlock.policy.policy import FsPolicy, ImagePolicy, ToolPolicy
+from tests.harness.image_server import MODEL, image_reply
+from tests.harness.sample_images import GIF, WEBP_LOSSY, jpeg, png
 from tests.integration.images.conftest import PROMPT
 from tests.integration.tools.undoing import left, undo, undone
 
 
 async def test_an_image_is_asked_for_once_and_saved_as_it_came(images):
     image = png(640, 480)
-    images.endpoint.reply(made(image, revised_prompt="a tall lighthouse"))
+    images.endpoint.reply(image_reply(image, revised_prompt="a tall lighthouse"))
     result = await images.make("art/new/picture.png", aspect_ratio="16:9")
     assert images.files() == {"art/new/picture.png": image}
     assert images.endpoint.bodies == [
@@ -40,7 +40,7 @@ async def test_an_image_is_asked_for_once_and_saved_as_it_came(images):
 
 async def test_the_log_has_the_intent_the_outcome_and_the_file(images):
     image = png()
-    images.endpoint.reply(made(image))
+    images.endpoint.reply(image_reply(image))
     await images.make("picture.png")
     (started, intent), (completed, outcome) = images.bench.events()[-2:]
     assert (started, completed) == ("tool_call.started", "tool_call.completed")
@@ -55,7 +55,7 @@ async def test_the_log_has_the_intent_the_outcome_and_the_file(images):
 
 async def test_models_that_choose_the_kind_are_told_it_and_not_the_form_of_the_answer(images):
     images.use(model="gpt-image-1")
-    images.endpoint.reply(made(jpeg()))
+    images.endpoint.reply(image_reply(jpeg()))
     await images.make("picture.jpeg", aspect_ratio="portrait")
     assert images.endpoint.bodies == [
         {"model": "gpt-image-1", "prompt": PROMPT, "n": 1, "size": "1024x1536", "output_format": "jpeg"}
@@ -78,7 +78,7 @@ async def test_models_that_choose_the_kind_are_told_it_and_not_the_form_of_the_a
 )
 async def test_the_extension_is_that_of_the_image(images, asked, image, saved):
     """An image that was paid for is saved under the name that fits, rather than refused."""
-    images.endpoint.reply(made(image))
+    images.endpoint.reply(image_reply(image))
     result = await images.make(asked)
     assert images.files() == {saved: image}
     assert result.meta["path"] == saved
@@ -120,7 +120,7 @@ async def test_a_file_is_never_replaced_and_a_free_name_is_given_before_anything
 async def test_a_name_that_is_taken_while_the_image_is_made_costs_nobody_anything(images):
     async def answer(request):
         images.bench.write("picture.png", "somebody else's")
-        return web.json_response(made())
+        return web.json_response(image_reply())
 
     images.endpoint.answer = answer
     result = await images.make()
@@ -136,7 +136,7 @@ async def test_two_at_once_to_one_path_are_both_kept(images):
         if len(images.endpoint.bodies) == 2:
             both.set()
         await both.wait()
-        return web.json_response(made())
+        return web.json_response(image_reply())
 
     images.endpoint.answer = answer
     await asyncio.gather(images.make(), images.make())
@@ -155,7 +155,7 @@ async def test_progress_is_told_from_the_request_to_the_file(images):
         response = web.StreamResponse()
         await asyncio.wait_for(told("waiting for the image"), 5)
         await response.prepare(request)
-        body = web.json_response(made()).body
+        body = web.json_response(image_reply()).body
         await response.write(body[:10])
         await asyncio.wait_for(told("10 bytes received"), 5)
         await response.write(body[10:])

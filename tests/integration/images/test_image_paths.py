@@ -6,8 +6,8 @@ import pytest
 from aiohttp import web
 
 from interlock.config.settings import PROTECTED_NAMES
-from tests.harness.image_bytes import png
-from tests.harness.image_server import made
+from tests.harness.image_server import image_reply
+from tests.harness.sample_images import png
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ async def test_a_folder_that_becomes_a_link_to_outside_meanwhile_loses_the_image
     async def answer(request):
         folder.rmdir()
         folder.symlink_to(outside)
-        return web.json_response(made())
+        return web.json_response(image_reply())
 
     images.endpoint.answer = answer
     code, message, step = await images.failure(asked)
@@ -118,7 +118,7 @@ async def test_a_file_where_the_folder_was_loses_the_image_and_says_so(images):
     async def answer(request):
         folder.rmdir()
         folder.write_text("now a file")
-        return web.json_response(made())
+        return web.json_response(image_reply())
 
     images.endpoint.answer = answer
     result = await images.bench.call("generate_image", prompt="x", path="art/picture.png")
@@ -132,7 +132,7 @@ async def test_every_spare_name_taken_ends_in_words(images):
         images.bench.write("picture.png", "taken")
         for number in range(2, 40):
             images.bench.write(f"picture-{number}.png", "taken")
-        return web.json_response(made())
+        return web.json_response(image_reply())
 
     images.endpoint.answer = answer
     result = await images.bench.call("generate_image", prompt="x", path="picture.png")

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from interlock.infra.logging import redact_lines, show_log
-from tests.harness.image_bytes import png
-from tests.harness.image_server import KEY, made
+from interlock.core.logging import log_to_stderr, set_log_redaction
+from tests.harness.image_server import KEY, image_reply
+from tests.harness.sample_images import png
 
 
 def forms() -> list[bytes]:
@@ -32,8 +32,8 @@ def echo(_request=None) -> dict:
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
 async def test_an_endpoint_that_repeats_the_key_tells_nobody(images, status, capsys, caplog):
     caplog.set_level(logging.DEBUG)
-    redact_lines(images.bench.redactor.value)
-    show_log("debug")
+    set_log_redaction(images.bench.redactor.value)
+    log_to_stderr("debug")
     images.endpoint.reply(echo(), status=status, headers={"Retry-After": KEY})
     result = await images.bench.call("generate_image", prompt="x", path="picture.png")
     assert result.failure is not None
@@ -47,7 +47,7 @@ async def test_an_endpoint_that_repeats_the_key_tells_nobody(images, status, cap
 
 
 async def test_a_revised_prompt_and_an_address_that_hold_the_key_are_masked(images):
-    images.endpoint.reply(made(png(), revised_prompt=f"as {KEY} wished"))
+    images.endpoint.reply(image_reply(png(), revised_prompt=f"as {KEY} wished"))
     result = await images.make()
     assert result.meta["revised_prompt"] == "as ***REDACTED*** wished"
     assert images.bench.last_event()[1]["redacted"] is True
@@ -68,14 +68,14 @@ async def test_a_key_in_the_prompt_is_sent_as_given_and_stored_masked(images):
 
 async def test_a_fault_of_our_own_shows_no_key(images, monkeypatch, capsys):
     """Whatever breaks inside, neither the model nor the process's own log is shown what was in hand."""
-    from interlock.tools.media import asking
+    from interlock.tools.media import image_client
 
     def broken(*_arguments, **_options):
         raise RuntimeError(f"with {KEY}")
 
-    monkeypatch.setattr(asking, "opened_session", broken)
-    redact_lines(images.bench.redactor.value)
-    show_log("debug")
+    monkeypatch.setattr(image_client, "opened_session", broken)
+    set_log_redaction(images.bench.redactor.value)
+    log_to_stderr("debug")
     _, message, _ = await images.failure()
     assert "RuntimeError" in message
     assert KEY not in message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.sandbox.landlock import CONFINING_ABI, abi_version
+from interlock.sandbox.child.landlock import CONFINING_ABI, abi_version
 from tests.harness.mcp import open_mcp_harness
 
 

@@ -5,21 +5,21 @@ import asyncio
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import PersonError
+from interlock.core.errors import UserError
 from interlock.redaction.redactor import Redactor
-from interlock.tools.base import Effect, ToolGroup
-from interlock.tools.mcp.book import ServerBook
-from interlock.tools.mcp.classes import ToolClass
-from interlock.tools.mcp.definitions import definition_of, listed_tools
-from interlock.tools.mcp.servers import Server
+from interlock.tools.mcp.repository import McpRepository
+from interlock.tools.mcp.server_config import McpServer
+from interlock.tools.mcp.tool_classes import ToolClass
+from interlock.tools.mcp.tool_definitions import check_listing, make_definition
+from interlock.tools.tool import Effect, ToolGroup
 from tests.harness.store import StoreHarness
 
-SERVER = Server(id="a", command=("/bin/true",))
+SERVER = McpServer(id="a", command=("/bin/true",))
 
 
 def listing(*tools: tuple[str, str]):
-    found = [definition_of(name, text, {"type": "object"}, None, {}) for name, text in tools]
-    return listed_tools("a", found, Redactor())
+    found = [make_definition(name, text, {"type": "object"}, None, {}) for name, text in tools]
+    return check_listing("a", found, Redactor())
 
 
 def classed(digest: str) -> ToolClass:
@@ -27,29 +27,29 @@ def classed(digest: str) -> ToolClass:
 
 
 @pytest.fixture
-async def book(store: StoreHarness) -> ServerBook:
-    made = ServerBook(store.database, store.log)
+async def book(store: StoreHarness) -> McpRepository:
+    made = McpRepository(store.database, store.log)
     await made.add(SERVER, who="ann")
     return made
 
 
-async def test_a_listing_is_stored_once_and_its_changes_are_told(book: ServerBook, store: StoreHarness):
+async def test_a_listing_is_stored_once_and_its_changes_are_told(book: McpRepository, store: StoreHarness):
     await book.seen("a", listing(("x", "one"), ("y", "one")))
-    version = (await book.shelf()).version
+    version = (await book.catalog()).version
     await book.seen("a", listing(("x", "one"), ("y", "one")))
-    assert (await book.shelf()).version == version
-    digest = (await book.shelf()).server("a").tools["x"].hash
-    await book.give_class("a", "x", classed(digest), who="ann")
-    await book.give_class("a", "y", classed((await book.shelf()).server("a").tools["y"].hash), who="ann")
+    assert (await book.catalog()).version == version
+    digest = (await book.catalog()).server("a").tools["x"].hash
+    await book.set_class("a", "x", classed(digest), who="ann")
+    await book.set_class("a", "y", classed((await book.catalog()).server("a").tools["y"].hash), who="ann")
     await book.seen("a", listing(("x", "two"), ("z", "one")))
-    tools = (await book.shelf()).server("a").tools
+    tools = (await book.catalog()).server("a").tools
     assert {name: tool.state for name, tool in tools.items()} == {
         "x": "changed",
         "y": "gone",
         "z": "unclassed",
     }
     await book.seen("a", listing(("x", "one"), ("y", "one")))
-    tools = (await book.shelf()).server("a").tools
+    tools = (await book.catalog()).server("a").tools
     assert {name: tool.state for name, tool in tools.items()} == {"x": "classed", "y": "classed"}
     query = "SELECT kind FROM events WHERE kind LIKE 'mcp.%' ORDER BY seq"
     rows = await store.database.read(lambda db: db.query(query))
@@ -58,27 +58,27 @@ async def test_a_listing_is_stored_once_and_its_changes_are_told(book: ServerBoo
     assert kinds.count("mcp.tool_changed") == 2
 
 
-async def test_a_class_of_another_definition_is_refused(book: ServerBook):
+async def test_a_class_of_another_definition_is_refused(book: McpRepository):
     await book.seen("a", listing(("x", "one")))
-    with pytest.raises(PersonError, match="changed in the meantime"):
-        await book.give_class("a", "x", classed("0" * 64), who="ann")
-    with pytest.raises(PersonError, match="no tool"):
-        await book.give_class("a", "nothing", classed("0" * 64), who="ann")
+    with pytest.raises(UserError, match="changed in the meantime"):
+        await book.set_class("a", "x", classed("0" * 64), who="ann")
+    with pytest.raises(UserError, match="no tool"):
+        await book.set_class("a", "nothing", classed("0" * 64), who="ann")
 
 
-async def test_another_process_sees_every_change(book: ServerBook, store: StoreHarness):
-    other = ServerBook(store.database, store.log)
-    assert set((await other.shelf()).servers) == {"a"}
+async def test_another_process_sees_every_change(book: McpRepository, store: StoreHarness):
+    other = McpRepository(store.database, store.log)
+    assert set((await other.catalog()).servers) == {"a"}
     await book.seen("a", listing(("x", "one")))
-    assert set((await other.shelf()).server("a").tools) == {"x"}
+    assert set((await other.catalog()).server("a").tools) == {"x"}
     await book.remove("a", who="ann")
-    assert (await other.shelf()).servers == {}
+    assert (await other.catalog()).servers == {}
     await book.seen("a", listing(("x", "one")))
-    assert (await other.shelf()).servers == {}
+    assert (await other.catalog()).servers == {}
 
 
 async def test_of_two_who_add_the_same_one_is_refused(store: StoreHarness):
-    books = [ServerBook(store.database, store.log) for _ in range(2)]
+    books = [McpRepository(store.database, store.log) for _ in range(2)]
     done = await asyncio.gather(*(book.add(SERVER, who="ann") for book in books), return_exceptions=True)
-    assert sorted(type(each) for each in done if each is not None) == [PersonError]
-    assert len((await books[0].shelf()).servers) == 1
+    assert sorted(type(each) for each in done if each is not None) == [UserError]
+    assert len((await books[0].catalog()).servers) == 1

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from interlock.config.modes import ToolMode
+from interlock.core.errors import BadUsage, ErrorCode, UserError
 from interlock.gates.gate import ToolCall
-from interlock.gates.policy import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
 from interlock.gates.runner import CallContext
-from interlock.infra.errors import BadUsage, ErrorCode, PersonError
-from interlock.tools.mcp import desk, hub
-from interlock.wiring import foreign
+from interlock.policy.policy import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
+from interlock.tools.mcp import connection_pool, service
+from interlock.wiring import mcp_servers
 from tests.harness.mcp import HOSTILE, QUICK, WHO, McpHarness, open_mcp_harness
 
 
@@ -143,7 +143,7 @@ async def test_what_changes_things_belongs_in_coding_alone_whoever_vouches(harne
 async def test_a_network_that_the_operator_closed_stays_closed(harness: McpHarness):
     told = await harness.add("s", *QUICK, str(HOSTILE), "well", network=True)
     assert "TOOL_SHELL_NETWORK" in told["unavailable"]
-    with pytest.raises(PersonError, match="TOOL_SHELL_NETWORK"):
+    with pytest.raises(UserError, match="TOOL_SHELL_NETWORK"):
         await harness.inspect("s")
 
 
@@ -160,7 +160,7 @@ async def test_the_hints_of_a_server_are_shown_and_change_nothing(harness: McpHa
 async def test_a_class_that_is_taken_away_holds_no_longer_within_the_same_turn(harness: McpHarness):
     await harness.ready("well")
     authority = await harness.runtime.authority(ToolMode.coding)
-    await foreign.remove(harness.runtime, "bad", "echo", who=WHO)
+    await mcp_servers.remove(harness.runtime, "bad", "echo", who=WHO)
     call = ToolCall("late", "bad__echo", {"text": "x"})
     late = await harness.runtime.runner.call(call, authority, CallContext(harness.session_id))
     assert late.failure.error_code is ErrorCode.MODE_DENIED
@@ -174,9 +174,9 @@ async def test_a_class_that_is_taken_away_holds_no_longer_within_the_same_turn(h
 async def test_a_removed_server_is_gone_with_its_tools_and_its_process(harness: McpHarness):
     await harness.ready("well")
     assert (await harness.call("bad__echo", text="x")).ok
-    await foreign.remove(harness.runtime, "bad", None, who=WHO)
+    await mcp_servers.remove(harness.runtime, "bad", None, who=WHO)
     assert (await harness.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_FOUND
-    assert (await foreign.list_servers(harness.runtime))["servers"] == []
+    assert (await mcp_servers.list_servers(harness.runtime))["servers"] == []
     assert [event["who"] for event in await harness.flushed("mcp.server_removed")] == [WHO]
 
 
@@ -188,45 +188,49 @@ async def test_a_page_can_class_what_was_looked_at_for_open_modes_and_vouch_for_
     digest = tools["echo"]["hash"]
 
     async def class_it(**wish):
-        wish = foreign.ClassWish(**{"effect": "read", "modes": ("coding",), "hash": digest, **wish})
-        return await foreign.allow(harness.runtime, "bad", "echo", wish, who="page:ann", is_operator=False)
+        wish = mcp_servers.ClassifyRequest(
+            **{"effect": "read", "modes": ("coding",), "hash": digest, **wish}
+        )
+        return await mcp_servers.allow(
+            harness.runtime, "bad", "echo", wish, who="page:ann", is_operator=False
+        )
 
     with pytest.raises(BadUsage, match="vouch"):
         await class_it(is_vouched=True)
     with pytest.raises(BadUsage, match="hash"):
         await class_it(hash="")
-    with pytest.raises(PersonError, match="not the definition you reviewed"):
+    with pytest.raises(UserError, match="not the definition you reviewed"):
         await class_it(hash="0" * 64)
     told = await class_it()
     assert told["tool"]["class"]["by"] == "page:ann"
     # Another runtime on the same store, where the operator opened nothing.
-    object.__setattr__(harness.runtime.situation, "open_modes", frozenset({ToolMode.chat_safe}))
+    object.__setattr__(harness.runtime.authority_inputs, "open_modes", frozenset({ToolMode.chat_safe}))
     with pytest.raises(BadUsage, match="not open"):
         await class_it()
 
 
 async def test_from_afar_a_server_is_started_only_where_the_policy_lists_it(harness: McpHarness):
     await harness.add_hostile("well")
-    with pytest.raises(PersonError, match=r"tools\.mcp\.enabled"):
-        await foreign.inspect(harness.runtime, "bad", is_operator=False)
+    with pytest.raises(UserError, match=r"tools\.mcp\.enabled"):
+        await mcp_servers.inspect(harness.runtime, "bad", is_operator=False)
     await harness.switch_on("other")
-    with pytest.raises(PersonError, match="allowed_servers"):
-        await foreign.inspect(harness.runtime, "bad", is_operator=False)
+    with pytest.raises(UserError, match="allowed_servers"):
+        await mcp_servers.inspect(harness.runtime, "bad", is_operator=False)
     assert await harness.flushed("mcp.server_started") == []
     await harness.switch_on("bad")
-    assert (await foreign.inspect(harness.runtime, "bad", is_operator=False))["offered"]
+    assert (await mcp_servers.inspect(harness.runtime, "bad", is_operator=False))["offered"]
 
 
 async def test_two_processes_see_the_same_classes(harness: McpHarness, tmp_path, monkeypatch):
     await harness.ready("well")
     async with open_mcp_harness(tmp_path, monkeypatch) as other:
         assert await other.exposed() == {"bad__echo"}
-        await foreign.remove(harness.runtime, "bad", "echo", who=WHO)
+        await mcp_servers.remove(harness.runtime, "bad", "echo", who=WHO)
         assert await other.exposed() == set()
         assert (await other.call("bad__echo")).failure.error_code is ErrorCode.MODE_DENIED
         await harness.allow("bad", "echo")
         assert (await other.call("bad__echo", text="x")).ok
-        await foreign.remove(harness.runtime, "bad", None, who=WHO)
+        await mcp_servers.remove(harness.runtime, "bad", None, who=WHO)
         assert (await other.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_FOUND
         for _ in range(200):
             if not other.runtime.mcp._hub._lines:
@@ -276,9 +280,9 @@ async def test_a_folder_that_is_opened_later_closes_a_server_in_it(harness: McpH
     await harness.add_hostile("well")
     servers = harness.runtime.mcp._hub
     servers.grounds = replace(servers.grounds, roots=(HOSTILE.parent,))
-    with pytest.raises(PersonError, match="must not be run"):
+    with pytest.raises(UserError, match="must not be run"):
         await harness.inspect("bad")
-    (server,) = (await foreign.list_servers(harness.runtime))["servers"]
+    (server,) = (await mcp_servers.list_servers(harness.runtime))["servers"]
     assert "must not be run" in server["unavailable"]
 
 
@@ -297,8 +301,8 @@ async def test_a_server_that_may_not_be_used_any_more_does_not_run_on(harness: M
 
 
 async def test_what_a_server_says_by_itself_does_not_keep_it_open(harness: McpHarness, monkeypatch):
-    monkeypatch.setattr(hub, "IDLE_SECONDS", 0.6)
-    monkeypatch.setattr(desk, "LOOK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(connection_pool, "IDLE_SECONDS", 0.6)
+    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.1)
     await harness.ready("well")
     assert (await harness.call("bad__echo", text="x")).ok
     for _ in range(15):
@@ -314,7 +318,7 @@ async def test_a_class_names_the_definition_that_was_looked_at(harness: McpHarne
     digest = (await harness.inspect("bad"))["echo"]["hash"]
     with pytest.raises(BadUsage, match="at least 12"):
         await harness.allow("bad", "echo", hash=digest[:chars])
-    (server,) = (await foreign.list_servers(harness.runtime))["servers"]
+    (server,) = (await mcp_servers.list_servers(harness.runtime))["servers"]
     (step,) = [step for step in server["next"] if "mcp allow bad echo " in step]
     assert f"--hash {digest[:12]}" in step
     assert "--effect read" not in step

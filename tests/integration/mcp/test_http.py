@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import BadUsage, ErrorCode, PersonError
+from interlock.core.errors import BadUsage, ErrorCode, UserError
 from interlock.tools.mcp import connection
 from tests.harness.mcp import OFFICIAL, McpHarness, free_port, listening
-from tests.harness.mcp_servers.over_http import served
+from tests.harness.mcp_servers.hostile_http import serve_hostile_http
 
 KEY = "a-key-that-nobody-else-has"
 
@@ -65,7 +65,7 @@ async def test_a_server_that_was_away_for_a_moment_is_reached_again(harness: Mcp
 
 async def test_a_server_that_has_forgotten_our_session_is_given_another(harness: McpHarness):
     """So it is after it was started again. It says so with a 404 to everything that is asked."""
-    with served("keeps-sessions") as (url, seen):
+    with serve_hostile_http("keeps-sessions") as (url, seen):
         await reached(harness, url)
         assert (await harness.call("web__echo")).ok
         seen.session = "another"
@@ -78,7 +78,7 @@ async def test_headers_travel_with_every_request_and_their_values_are_secret(
     harness: McpHarness, monkeypatch
 ):
     monkeypatch.setenv("WEB_WORDS", KEY)
-    with served("well") as (url, seen):
+    with serve_hostile_http("well") as (url, seen):
         await reached(harness, url, headers=("Authorization=env:WEB_WORDS", "X-Team=blue"))
         assert (await harness.call("web__echo")).stdout == "done"
         posts = [headers for method, _, headers, _ in seen.requests if method == "POST"]
@@ -92,19 +92,22 @@ async def test_headers_travel_with_every_request_and_their_values_are_secret(
 
 
 async def test_a_header_whose_variable_is_missing_is_told(harness: McpHarness):
-    with served("well") as (url, seen):
+    with serve_hostile_http("well") as (url, seen):
         await harness.add("web", url=url, readable=(), headers=("Authorization=env:NOT_THERE_AT_ALL",))
-        with pytest.raises(PersonError, match="NOT_THERE_AT_ALL, which is not set"):
+        with pytest.raises(UserError, match="NOT_THERE_AT_ALL, which is not set"):
             await harness.inspect("web")
         assert seen.requests == []
 
 
 @pytest.mark.parametrize("behaviour", ["redirects", "redirects-call"])
 async def test_a_redirect_to_another_host_is_not_followed(harness: McpHarness, behaviour):
-    with served("well") as (elsewhere, other), served(behaviour, elsewhere) as (url, seen):
+    with (
+        serve_hostile_http("well") as (elsewhere, other),
+        serve_hostile_http(behaviour, elsewhere) as (url, seen),
+    ):
         await harness.add("web", url=url, readable=(), headers=("X-Team=blue",))
         if behaviour == "redirects":
-            with pytest.raises(PersonError):
+            with pytest.raises(UserError):
                 await harness.inspect("web")
         else:
             await harness.inspect("web")
@@ -127,7 +130,7 @@ async def test_a_redirect_to_another_host_is_not_followed(harness: McpHarness, b
     ],
 )
 async def test_answers_without_end_cost_their_own_call(harness: McpHarness, behaviour, code):
-    with served(behaviour) as (url, seen):
+    with serve_hostile_http(behaviour) as (url, seen):
         await reached(harness, url)
         result = await harness.call("web__echo", seconds=5.0)
         assert result.failure.error_code in {code or ErrorCode.TIMEOUT, ErrorCode.EXECUTION_ERROR}
@@ -138,9 +141,9 @@ async def test_answers_without_end_cost_their_own_call(harness: McpHarness, beha
 @pytest.mark.parametrize("behaviour", ["refuses", "hangs"])
 async def test_a_server_that_refuses_or_hangs_is_told(harness: McpHarness, monkeypatch, behaviour):
     monkeypatch.setattr(connection, "START_SECONDS", 2.0)
-    with served(behaviour) as (url, _):
+    with serve_hostile_http(behaviour) as (url, _):
         await harness.add("web", url=url, readable=())
-        with pytest.raises(PersonError, match="web: "):
+        with pytest.raises(UserError, match="web: "):
             await harness.inspect("web")
 
 
@@ -173,7 +176,7 @@ async def test_secrets_in_so_many_words_are_refused(harness: McpHarness):
 async def test_who_is_reached_over_the_network_belongs_in_coding_unless_somebody_vouches(
     harness: McpHarness,
 ):
-    with served("well") as (url, _):
+    with serve_hostile_http("well") as (url, _):
         await harness.add("web", url=url, readable=())
         await harness.inspect("web")
         with pytest.raises(BadUsage, match="over the network"):

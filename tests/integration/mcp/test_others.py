@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ErrorCode
+from interlock.core.errors import ErrorCode
 from tests.harness.mcp import OFFICIAL, McpHarness, free_port, listening
 
 ROOT = Path(__file__).parents[3]

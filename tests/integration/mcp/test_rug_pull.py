@@ -1,8 +1,8 @@
 """A definition that is not the one that was looked at is never called, and says so."""
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ErrorCode
-from interlock.tools.mcp import desk
+from interlock.core.errors import ErrorCode
+from interlock.tools.mcp import service
 from tests.harness.mcp import McpHarness
 
 
@@ -65,7 +65,7 @@ async def test_a_tool_that_is_no_longer_offered_is_not_called(harness: McpHarnes
 async def test_a_change_that_the_server_announces_is_told_without_a_call(harness: McpHarness, monkeypatch):
     import asyncio
 
-    monkeypatch.setattr(desk, "LOOK_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.05)
     await harness.add_hostile("says-changed")
     await harness.inspect("bad")
     for _ in range(100):

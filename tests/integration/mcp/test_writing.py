@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolMode
+from interlock.core.errors import ErrorCode
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.infra.errors import ErrorCode
-from interlock.sandbox import guard
-from interlock.tools.mcp.connection import Connection
+from interlock.sandbox import protected_snapshot
+from interlock.tools.mcp.connection import McpConnection
 from interlock.tools.result import ToolResult
 from tests.harness.mcp import McpHarness
 
@@ -27,14 +27,14 @@ async def hooks(harness: McpHarness) -> Path:
 @pytest.fixture
 def slow_end(monkeypatch):
     """The window in which somebody else calls, or the one who waits is cancelled."""
-    close, begun = Connection.close, asyncio.Event()
+    close, begun = McpConnection.close, asyncio.Event()
 
     async def slowly(self):
         begun.set()
         await asyncio.sleep(0.6)
         await close(self)
 
-    monkeypatch.setattr(Connection, "close", slowly)
+    monkeypatch.setattr(McpConnection, "close", slowly)
     return begun
 
 
@@ -58,7 +58,7 @@ async def test_a_call_that_comes_while_another_ends_leaves_nothing_planted(
     assert (await first).ok
     assert names(hooks) == ["pre-commit"]
     assert "the change was undone" in second.stderr
-    assert guard._MEMORY._held == {}
+    assert protected_snapshot._MEMORY._held == {}
     (hooks / "pre-commit").write_text("the person's own\n")
     assert (await call_in(harness, harness.session_id, harness.root / "more")).ok
     assert (hooks / "pre-commit").read_text() == "the person's own\n"
@@ -76,7 +76,7 @@ async def test_a_call_that_is_cancelled_while_its_server_ends_leaves_nothing_pla
     await asyncio.gather(calling, return_exceptions=True)
     await asyncio.sleep(1.5)
     assert names(hooks) == ["pre-commit"]
-    assert guard._MEMORY._held == {}
+    assert protected_snapshot._MEMORY._held == {}
     assert [event["server"] for event in await harness.flushed("mcp.restored")] == ["bad"]
 
 

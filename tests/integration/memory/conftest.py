@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from interlock.db.database import Database
 from interlock.memory.index import MemoryIndex
-from interlock.memory.notes import NoteFolder
-from interlock.memory.search import Found, MemorySearch
+from interlock.memory.notes import NoteDirectory
+from interlock.memory.search import MemorySearch, MemorySearchResult
 from interlock.redaction.redactor import Redactor
-from interlock.store.database import Database
 from tests.harness.store import StoreHarness
 
 SECRET = "sk-known-secret-value"
@@ -25,7 +25,7 @@ class MemoryHarness:
     def __init__(self, database: Database, folder: Path) -> None:
         self.database, self.folder = database, folder
         self.redactor = Redactor([SECRET])
-        self.index = MemoryIndex(database, NoteFolder(folder), self.redactor.text)
+        self.index = MemoryIndex(database, NoteDirectory(folder), self.redactor.text)
         self.searching = MemorySearch(database, self.index)
 
     def write(self, path: str, text: str) -> Path:
@@ -34,7 +34,7 @@ class MemoryHarness:
         file.write_text(text)
         return file
 
-    def search(self, query: str, limit: int = 5) -> Found:
+    def search(self, query: str, limit: int = 5) -> MemorySearchResult:
         return self.searching.search(query, limit, nothing)
 
     def paths(self, query: str, limit: int = 5) -> list[str]:

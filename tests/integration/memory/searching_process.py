@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from interlock.store.database import StoreConfig, open_database
+from interlock.db.database import StoreConfig, open_database
 from tests.integration.memory.conftest import MemoryHarness
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.infra.errors import StoreLocked
+from interlock.core.errors import StoreLocked
+from interlock.db.backup import create_backup, restore
 from interlock.memory import index as indexing
-from interlock.store.archive import back_up, restore
 from tests.integration.memory.conftest import MemoryHarness, nothing
 
 
@@ -96,7 +96,7 @@ def test_what_did_not_change_is_not_read_again(memory, monkeypatch, settle):
         memory.write(f"{number}.md", f"the boiler {number}")
     settle(memory)
     read = []
-    monkeypatch.setattr(indexing.NoteFolder, "read", lambda _self, path: read.append(path))
+    monkeypatch.setattr(indexing.NoteDirectory, "read", lambda _self, path: read.append(path))
     memory.search("boiler")
     assert read == []
     again = MemoryHarness(memory.database, memory.folder)
@@ -240,10 +240,10 @@ def test_several_processes_search_while_another_writes(memory, store):
 def test_a_backup_leaves_the_index_out_and_it_is_made_anew(memory, store, tmp_path):
     memory.write("a.md", "the boiler")
     memory.search("boiler")
-    entries = back_up(store.database, tmp_path / "b.zip")
+    entries = create_backup(store.database, tmp_path / "b.zip")
     assert not [entry.name for entry in entries if entry.name.startswith("memory")]
     if store.config.is_sqlite:
-        from interlock.store.database import StoreConfig, open_database
+        from interlock.db.database import StoreConfig, open_database
 
         target = StoreConfig(f"sqlite:///{tmp_path}/restored/interlock.db")
         restore(target, tmp_path / "b.zip", replace_existing=False, check=lambda _: None)

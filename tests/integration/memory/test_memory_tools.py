@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import merged
-from interlock.gates.authority import AuthorityCache
 from interlock.gates.gate import ToolCall
-from interlock.gates.policy import FsPolicy, MemoryPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import CallLimits, Situation
+from interlock.log.kinds import merge_payload
+from interlock.policy.authority import AuthorityCache
+from interlock.policy.inputs import AuthorityInputs, CallLimits
+from interlock.policy.policy import FsPolicy, MemoryPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
 from interlock.wiring import build_registry, memory_services
 from tests.harness.store import StoreHarness
@@ -29,7 +29,7 @@ class Tools:
 
     async def call(self, name: str, **arguments):
         authority = AuthorityCache(self.registry).get(
-            Situation(
+            AuthorityInputs(
                 mode=self.mode,
                 open_modes=frozenset(ToolMode),
                 environment=self.policy,
@@ -195,7 +195,7 @@ async def last_outcome(tools) -> dict:
     rows = tools.store.query(
         "SELECT facts, content FROM events WHERE stream = ? ORDER BY seq", tools.session_id
     )
-    return merged(*rows[-1])
+    return merge_payload(*rows[-1])
 
 
 async def test_a_secret_that_memory_masks_is_told_with_the_call(tools):

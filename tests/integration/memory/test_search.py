@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.memory.search import MAX_ALSO, SNIPPET_CHARS, MemorySearch
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 from tests.integration.memory.conftest import SECRET, MemoryHarness, nothing
 
 NOTES = {

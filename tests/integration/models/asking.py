@@ -4,43 +4,43 @@ from contextlib import aclosing
 
 import pytest
 
-from interlock.models.messages import system_message, user_message
-from interlock.models.openai_chat import Endpoint, OpenAIChat
-from interlock.models.provider import ModelError, ModelRequest, Provider, Reply, TextPiece
-from tests.harness.model_answers import MODEL, Answer
+from interlock.models.message_encoding import system_message, user_message
+from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
+from interlock.models.provider import ModelError, ModelProvider, ModelReply, ModelRequest, ModelTextDelta
+from tests.harness.model_answers import MODEL, ModelAnswer
 from tests.harness.model_server import KEY, ModelServer
 
 QUESTION = ModelRequest((system_message("Be brief."), user_message("Hello?")))
 
 
-async def asked(provider: Provider, request: ModelRequest = QUESTION) -> tuple[list[str], Reply]:
+async def asked(provider: ModelProvider, request: ModelRequest = QUESTION) -> tuple[list[str], ModelReply]:
     """The pieces and the reply, which must be the same text."""
     pieces, replies = [], []
     async with aclosing(provider.stream(request)) as items:
         async for item in items:
             match item:
-                case TextPiece(text):
+                case ModelTextDelta(text):
                     assert not replies
                     assert text
                     pieces.append(text)
-                case Reply():
+                case ModelReply():
                     replies.append(item)
     (reply,) = replies
     assert "".join(pieces) == reply.text
     return pieces, reply
 
 
-async def failed(provider: Provider, request: ModelRequest = QUESTION) -> ModelError:
+async def failed(provider: ModelProvider, request: ModelRequest = QUESTION) -> ModelError:
     with pytest.raises(ModelError) as caught:
         await asked(provider, request)
     return caught.value
 
 
-def chat(server: ModelServer, **more: float) -> OpenAIChat:
-    return OpenAIChat(Endpoint(server.base_url, MODEL, server.key or "", **more))
+def chat(server: ModelServer, **more: float) -> OpenAIChatProvider:
+    return OpenAIChatProvider(ChatEndpoint(server.base_url, MODEL, server.key or "", **more))
 
 
-async def reply_to(answer: Answer, request: ModelRequest = QUESTION, **more: float) -> Reply:
+async def reply_to(answer: ModelAnswer, request: ModelRequest = QUESTION, **more: float) -> ModelReply:
     async with ModelServer([answer]) as server:
         provider = chat(server, **more)
         _, reply = await asked(provider, request)
@@ -49,7 +49,7 @@ async def reply_to(answer: Answer, request: ModelRequest = QUESTION, **more: flo
         return reply
 
 
-async def failure_of(answer: Answer, request: ModelRequest = QUESTION, **more: float) -> ModelError:
+async def failure_of(answer: ModelAnswer, request: ModelRequest = QUESTION, **more: float) -> ModelError:
     async with ModelServer([answer]) as server:
         provider = chat(server, **more)
         error = await failed(provider, request)

@@ -7,13 +7,13 @@ from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.gates.situation import Switching
-from interlock.gates.verdict import SwitchWay
-from interlock.models.demo import Demo
-from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.models.demo import DemoProvider
+from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import ModelRequest
-from interlock.wiring import chosen_sandbox, open_runtime
-from tests.harness.model_rules import message_faults
+from interlock.policy.inputs import ModeSwitching
+from interlock.policy.verdict import ModeSwitchMethod
+from interlock.wiring import open_runtime, select_sandbox
+from tests.harness.model_request_checks import message_faults
 from tests.integration.models.asking import asked
 
 
@@ -32,10 +32,10 @@ class Conversation:
         self.messages.append(user_message(text))
         self.codes, self.called = [], []
         authority = await self.runtime.authority(
-            self.mode, switching=Switching(SwitchWay.page, frozenset(ToolMode))
+            self.mode, switching=ModeSwitching(ModeSwitchMethod.page, frozenset(ToolMode))
         )
         for _ in range(5):
-            _, reply = await asked(Demo(), ModelRequest(tuple(self.messages), authority.schemas))
+            _, reply = await asked(DemoProvider(), ModelRequest(tuple(self.messages), authority.schemas))
             self.messages.append(assistant_message(reply.text, reply.tool_calls))
             if not reply.tool_calls:
                 return reply.text
@@ -63,7 +63,7 @@ async def conversation(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKSPACE_DIR", str(tmp_path / "workspace"))
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(root))
     settings = Settings()
-    runtime = open_runtime(settings, opened=list(ToolMode), sandbox=await chosen_sandbox(settings))
+    runtime = open_runtime(settings, opened=list(ToolMode), sandbox=await select_sandbox(settings))
     session = await runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
     yield Conversation(runtime, session.id, root)
     await runtime.close()

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.models import openai_chat, sse
-from interlock.models.openai_chat import Endpoint, OpenAIChat
+from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
 from interlock.models.provider import ModelError, ModelFault, ModelRequest
 from tests.harness.model_answers import (
     MODEL,
-    Answer,
-    Cut,
+    DropConnection,
+    ModelAnswer,
     chunk,
     event,
     said,
@@ -33,12 +33,12 @@ HELLO = event(chunk({"content": "Hello"}))
 @pytest.mark.parametrize(
     ("answer", "fault", "sentence"),
     [
-        (Answer((HELLO, Cut())), ModelFault.network, BROKE),
-        (Answer(first=(Cut(),)), ModelFault.network, BROKE),
-        (Answer((HELLO,)), ModelFault.network, CUT_OFF),
-        (Answer(()), ModelFault.network, CUT_OFF),
+        (ModelAnswer((HELLO, DropConnection())), ModelFault.network, BROKE),
+        (ModelAnswer(first=(DropConnection(),)), ModelFault.network, BROKE),
+        (ModelAnswer((HELLO,)), ModelFault.network, CUT_OFF),
+        (ModelAnswer(()), ModelFault.network, CUT_OFF),
         (
-            Answer((HELLO, b"data: {oops\n\n")),
+            ModelAnswer((HELLO, b"data: {oops\n\n")),
             ModelFault.protocol,
             (
                 "the model's server sent a response that cannot be parsed: a chunk of the "
@@ -46,7 +46,7 @@ HELLO = event(chunk({"content": "Hello"}))
             ),
         ),
         (
-            Answer((b"<html>Welcome to the router</html>",), 200, "text/html"),
+            ModelAnswer((b"<html>Welcome to the router</html>",), 200, "text/html"),
             ModelFault.protocol,
             (
                 "the model's server sent a response that cannot be parsed: it is a web page; the "
@@ -54,7 +54,7 @@ HELLO = event(chunk({"content": "Hello"}))
             ),
         ),
         (
-            Answer((b'{"choices": [',), 200, "application/json"),
+            ModelAnswer((b'{"choices": [',), 200, "application/json"),
             ModelFault.protocol,
             (
                 "the model's server sent a response that cannot be parsed: a chunk of the "
@@ -63,26 +63,30 @@ HELLO = event(chunk({"content": "Hello"}))
         ),
         (streamed(text_chunks([])), ModelFault.protocol, "the model's response is empty"),
         (
-            Answer((event({"choices": []}), event(b"[DONE]"))),
+            ModelAnswer((event({"choices": []}), event(b"[DONE]"))),
             ModelFault.protocol,
             "the model's response is empty",
         ),
         (
-            Answer((HELLO, event({"error": {"message": "overloaded"}}))),
+            ModelAnswer((HELLO, event({"error": {"message": "overloaded"}}))),
             ModelFault.server,
             "the model's server aborted the response: overloaded",
         ),
-        (Answer((b"not gzip at all",), headers={"Content-Encoding": "gzip"}), ModelFault.network, BROKE),
+        (
+            ModelAnswer((b"not gzip at all",), headers={"Content-Encoding": "gzip"}),
+            ModelFault.network,
+            BROKE,
+        ),
     ],
 )
 async def test_a_broken_answer_is_told_for_what_it_is(answer, fault, sentence):
     error = await failure_of(answer)
     assert (error.fault, str(error)) == (fault, sentence)
-    assert error.fault.may_pass
+    assert error.fault.is_transient
 
 
 async def test_what_was_said_before_a_fault_has_been_shown():
-    async with ModelServer([Answer((HELLO, Cut()))]) as server:
+    async with ModelServer([ModelAnswer((HELLO, DropConnection()))]) as server:
         provider = chat(server)
         shown = []
         with pytest.raises(ModelError):
@@ -93,8 +97,8 @@ async def test_what_was_said_before_a_fault_has_been_shown():
 
 
 async def test_an_event_without_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(openai_chat, "EventReader", lambda: sse.EventReader(max_event_bytes=100_000))
-    answer = Answer((b"data: ", *[b"x" * 10_000] * 20))
+    monkeypatch.setattr(openai_chat, "SseReader", lambda: sse.SseReader(max_event_bytes=100_000))
+    answer = ModelAnswer((b"data: ", *[b"x" * 10_000] * 20))
     error = await failure_of(answer)
     assert (error.fault, str(error)) == (
         ModelFault.protocol,
@@ -111,7 +115,7 @@ async def test_a_giant_event_within_the_bound_is_read():
 
 async def test_a_whole_answer_without_end_is_given_up(monkeypatch):
     monkeypatch.setattr(openai_chat, "_MAX_WHOLE_BYTES", 50_000)
-    error = await failure_of(Answer((b'{"a": "', *[b"x" * 10_000] * 20), 200, "application/json"))
+    error = await failure_of(ModelAnswer((b'{"a": "', *[b"x" * 10_000] * 20), 200, "application/json"))
     assert error.fault is ModelFault.protocol
 
 
@@ -156,7 +160,7 @@ GARBAGE = st.one_of(
 
 async def _failures_of(answers: list[bytes]) -> list[ModelError]:
     server = RawServer()
-    provider = OpenAIChat(Endpoint(await server.start(), MODEL, KEY, idle_seconds=5))
+    provider = OpenAIChatProvider(ChatEndpoint(await server.start(), MODEL, KEY, idle_seconds=5))
     errors = []
     for answer in answers:
         server.data = answer
@@ -180,7 +184,7 @@ def test_garbage_is_never_anything_but_a_model_error(answers):
 
 async def test_a_server_that_closes_while_a_long_request_is_on_its_way_broke():
     server = RawServer()
-    provider = OpenAIChat(Endpoint(await server.start(), MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpoint(await server.start(), MODEL, KEY))
     request = ModelRequest((b'{"role":"user","content":"' + b"x" * 20_000_000 + b'"}',))
     error = await failed(provider, request)
     assert error.fault is ModelFault.network

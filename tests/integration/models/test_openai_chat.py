@@ -6,21 +6,21 @@ from contextlib import aclosing
 import orjson
 import pytest
 
-from interlock.models.messages import assistant_message, tool_message, user_message
-from interlock.models.openai_chat import Endpoint, OpenAIChat
+from interlock.models.message_encoding import assistant_message, tool_message, user_message
+from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
 from interlock.models.provider import (
     FinishReason,
     ModelRequest,
+    ModelTextDelta,
     RequestedCall,
-    TextPiece,
+    TokenUsage,
     ToolChoice,
-    Usage,
 )
 from tests.harness.model_answers import (
     MODEL,
-    Answer,
-    Hang,
-    Wait,
+    Delay,
+    HangForever,
+    ModelAnswer,
     call_chunks,
     call_delta,
     called,
@@ -65,16 +65,16 @@ async def test_text_arrives_in_pieces_and_whole(server):
     assert 1 <= len(pieces) <= 6
     assert "".join(pieces) == reply.text
     assert reply.text == "Hello 世界, how are you?"
-    assert reply.usage == Usage(11, 7)
+    assert reply.usage == TokenUsage(11, 7)
     assert provider.name == MODEL
     await provider.close()
 
 
 async def test_text_is_shown_while_the_model_still_speaks(server):
-    server.add(Answer((event(chunk({"content": "so far"})), Hang())))
+    server.add(ModelAnswer((event(chunk({"content": "so far"})), HangForever())))
     provider = chat(server)
     async with aclosing(provider.stream(QUESTION)) as items:
-        assert await anext(items) == TextPiece("so far")
+        assert await anext(items) == ModelTextDelta("so far")
     await provider.close()
 
 
@@ -148,7 +148,7 @@ async def test_a_conversation_with_tools_goes_on_over_one_connection():
 
 
 async def test_a_connection_is_used_again_also_when_the_answer_closes_late(server):
-    late = Answer((*said("one").steps, Wait(0.02)))
+    late = ModelAnswer((*said("one").steps, Delay(0.02)))
     server.add(late, said("two"))
     provider = chat(server)
     await asked(provider)
@@ -158,7 +158,7 @@ async def test_a_connection_is_used_again_also_when_the_answer_closes_late(serve
 
 
 async def test_a_server_that_never_closes_its_answer_does_not_hold_the_reply_back(server):
-    server.add(Answer(said("done").steps, ends=False), said("again"))
+    server.add(ModelAnswer(said("done").steps, ends=False), said("again"))
     provider = chat(server)
     async with asyncio.timeout(5):
         _, reply = await asked(provider)
@@ -211,31 +211,31 @@ async def test_text_before_calls_is_shown_and_kept():
 async def test_events_may_be_cut_anywhere(size):
     data = b"".join(said("Grüße, 世界! 🎉", 2).steps)
     steps = tuple(data[at : at + size] for at in range(0, len(data), size))
-    assert (await reply_to(Answer(steps))).text == "Grüße, 世界! 🎉"
+    assert (await reply_to(ModelAnswer(steps))).text == "Grüße, 世界! 🎉"
 
 
 async def test_all_events_may_come_at_once():
-    assert (await reply_to(Answer((b"".join(said("Hello").steps),)))).text == "Hello"
+    assert (await reply_to(ModelAnswer((b"".join(said("Hello").steps),)))).text == "Hello"
 
 
 async def test_a_gzipped_answer_is_read():
     answer = said("compressed")
-    assert (await reply_to(Answer(answer.steps, gzipped=True))).text == "compressed"
+    assert (await reply_to(ModelAnswer(answer.steps, gzipped=True))).text == "compressed"
 
 
 async def test_an_answer_that_is_not_streamed_is_read():
     reply = await reply_to(whole("all at once"))
-    assert (reply.text, reply.usage) == ("all at once", Usage(3, 2))
+    assert (reply.text, reply.usage) == ("all at once", TokenUsage(3, 2))
 
 
 @pytest.mark.parametrize("content_type", ["text/event-stream", "text/plain", "application/json"])
 async def test_what_an_answer_is_shows_in_its_bytes_and_not_in_its_name(content_type):
-    assert (await reply_to(Answer(whole("whole").steps, content_type=content_type))).text == "whole"
-    assert (await reply_to(Answer(said("events").steps, content_type=content_type))).text == "events"
+    assert (await reply_to(ModelAnswer(whole("whole").steps, content_type=content_type))).text == "whole"
+    assert (await reply_to(ModelAnswer(said("events").steps, content_type=content_type))).text == "events"
 
 
 async def test_white_space_before_an_answer_means_nothing():
-    assert (await reply_to(Answer((b"\n", *whole("x").steps)))).text == "x"
+    assert (await reply_to(ModelAnswer((b"\n", *whole("x").steps)))).text == "x"
 
 
 async def test_the_end_may_come_without_its_mark():
@@ -244,7 +244,7 @@ async def test_the_end_may_come_without_its_mark():
 
 async def test_the_last_event_may_come_without_its_empty_line():
     steps = (event(chunk({"content": "ok"})), event(chunk(finish="stop")).rstrip())
-    assert (await reply_to(Answer(steps))).text == "ok"
+    assert (await reply_to(ModelAnswer(steps))).text == "ok"
 
 
 async def test_an_answer_may_end_without_a_reason():
@@ -253,12 +253,12 @@ async def test_an_answer_may_end_without_a_reason():
 
 async def test_comments_and_empty_choices_are_passed_over():
     steps = (b": alive\n\n", event({"choices": []}), event(usage_chunk()), *said("ok").steps)
-    assert (await reply_to(Answer(steps))).text == "ok"
+    assert (await reply_to(ModelAnswer(steps))).text == "ok"
 
 
 async def test_a_slow_answer_is_waited_for_as_long_as_something_comes():
-    drips = [step for piece in said("slow but steady", 1).steps for step in (Wait(0.02), piece)]
-    assert (await reply_to(Answer(tuple(drips)), idle_seconds=0.25)).text == "slow but steady"
+    drips = [step for piece in said("slow but steady", 1).steps for step in (Delay(0.02), piece)]
+    assert (await reply_to(ModelAnswer(tuple(drips)), idle_seconds=0.25)).text == "slow but steady"
 
 
 # -- what a server does not know ---------------------------------------------------------------------
@@ -289,8 +289,8 @@ async def test_a_model_that_names_its_limit_otherwise_is_told_it_so(server):
 
 @pytest.mark.parametrize("is_begun", [True, False])
 async def test_cancelling_closes_the_connection_which_the_server_sees(server, is_begun):
-    steps = (event(chunk({"content": "x"})), Hang()) if is_begun else (Hang(),)
-    server.add(Answer(steps) if is_begun else Answer(first=steps), said("next"))
+    steps = (event(chunk({"content": "x"})), HangForever()) if is_begun else (HangForever(),)
+    server.add(ModelAnswer(steps) if is_begun else ModelAnswer(first=steps), said("next"))
     provider = chat(server)
     asking = asyncio.create_task(asked(provider))
     await asyncio.wait_for(server.reached.wait(), 5)
@@ -303,10 +303,10 @@ async def test_cancelling_closes_the_connection_which_the_server_sees(server, is
 
 
 async def test_closing_the_stream_early_closes_the_connection(server):
-    server.add(Answer((event(chunk({"content": "x"})), Hang())))
+    server.add(ModelAnswer((event(chunk({"content": "x"})), HangForever())))
     provider = chat(server)
     async with aclosing(provider.stream(QUESTION)) as items:
-        assert await anext(items) == TextPiece("x")
+        assert await anext(items) == ModelTextDelta("x")
         assert not server.hung_up.is_set()
     assert await asyncio.wait_for(server.hung_up.wait(), 5)
     await provider.close()
@@ -348,12 +348,12 @@ async def test_no_password_file_of_the_environment_is_used(server, monkeypatch, 
 
 
 def test_the_key_is_not_in_the_description_of_an_endpoint():
-    assert KEY not in repr(Endpoint("http://x", MODEL, KEY))
+    assert KEY not in repr(ChatEndpoint("http://x", MODEL, KEY))
 
 
 async def test_a_slash_at_the_end_of_the_address_means_nothing(server):
     server.add(said("ok"))
-    provider = OpenAIChat(Endpoint(f"{server.base_url}/", MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpoint(f"{server.base_url}/", MODEL, KEY))
     assert (await asked(provider))[1].text == "ok"
     assert [request.path for request in server.asked] == [PATH]
     await provider.close()

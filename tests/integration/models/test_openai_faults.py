@@ -8,12 +8,12 @@ from contextlib import suppress
 
 import pytest
 
-from interlock.models.openai_chat import Endpoint, OpenAIChat
+from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
 from interlock.models.provider import ModelFault
 from tests.harness.model_answers import (
     MODEL,
-    Answer,
-    Hang,
+    HangForever,
+    ModelAnswer,
     chunk,
     event,
     json_answer,
@@ -57,17 +57,17 @@ SAYS = "the model's server says: no"
             ),
         ),
         (
-            Answer((), 502, "text/html"),
+            ModelAnswer((), 502, "text/html"),
             ModelFault.server,
             "the model's server failed (502); the model's server gives no reason",
         ),
         (
-            Answer((b"upstream \xff\x1b[1m sleeps\n",), 500, "text/plain"),
+            ModelAnswer((b"upstream \xff\x1b[1m sleeps\n",), 500, "text/plain"),
             ModelFault.server,
             "the model's server failed (500); the model's server says: upstream \ufffd\\x1b[1m sleeps",
         ),
         (
-            Answer((b'{"detail": "Not enabled"}',), 500, "application/json"),
+            ModelAnswer((b'{"detail": "Not enabled"}',), 500, "application/json"),
             ModelFault.server,
             "the model's server failed (500); the model's server says: Not enabled",
         ),
@@ -110,7 +110,7 @@ async def test_an_account_without_credit_is_no_rate_limit():
     document = {"error": {"message": "You exceeded your plan.", "code": "insufficient_quota"}}
     error = await failure_of(json_answer(document, 429))
     assert error.fault is ModelFault.quota
-    assert not error.fault.may_pass
+    assert not error.fault.is_transient
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -125,12 +125,12 @@ async def test_a_redirect_is_not_followed(status):
 async def test_the_key_is_not_in_an_error_that_repeats_it():
     error = await failure_of(refused(401, f"Incorrect API key provided: {KEY}."))
     assert str(error).endswith("Incorrect API key provided: ***REDACTED***.")
-    error = await failure_of(Answer((event({"error": {"message": f"bad {KEY}"}}),)))
+    error = await failure_of(ModelAnswer((event({"error": {"message": f"bad {KEY}"}}),)))
     assert str(error) == "the model's server aborted the response: bad ***REDACTED***"
 
 
 async def test_a_long_refusal_is_told_in_short():
-    error = await failure_of(Answer((b"x" * 200_000,), 500, "text/plain"))
+    error = await failure_of(ModelAnswer((b"x" * 200_000,), 500, "text/plain"))
     assert len(str(error)) < 400
 
 
@@ -150,9 +150,9 @@ async def test_a_server_that_refuses_an_option_for_ever_is_not_asked_for_ever():
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(first=(Hang(),)),
-        Answer((Hang(),)),
-        Answer((event(chunk({"content": "and then"})), Hang())),
+        ModelAnswer(first=(HangForever(),)),
+        ModelAnswer((HangForever(),)),
+        ModelAnswer((event(chunk({"content": "and then"})), HangForever())),
     ],
     ids=["before the head", "before the first event", "in the middle"],
 )
@@ -169,7 +169,7 @@ async def test_a_server_that_says_nothing_is_given_up_and_hung_up_on(answer):
 
 
 async def test_a_refusal_whose_reason_never_comes_is_told_without_one():
-    error = await failure_of(Answer((Hang(),), 500), idle_seconds=0.1)
+    error = await failure_of(ModelAnswer((HangForever(),), 500), idle_seconds=0.1)
     assert str(error) == "the model's server failed (500); the model's server gives no reason"
 
 
@@ -185,7 +185,9 @@ async def test_a_connection_that_is_not_answered_is_given_up(monkeypatch):
             with suppress(BlockingIOError):
                 other.connect(address)
         base_url = f"http://127.0.0.1:{address[1]}/v1"
-        provider = OpenAIChat(Endpoint(base_url, MODEL, KEY, connect_seconds=0.2, idle_seconds=5))
+        provider = OpenAIChatProvider(
+            ChatEndpoint(base_url, MODEL, KEY, connect_seconds=0.2, idle_seconds=5)
+        )
         error = await failed(provider)
         await provider.close()
         for other in waiting:
@@ -201,7 +203,7 @@ async def test_a_server_that_is_not_there_is_named():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         base_url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+        provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
         error = await failed(provider)
         await provider.close()
     assert str(error) == f"the model's server at {base_url} cannot be reached"
@@ -210,7 +212,7 @@ async def test_a_server_that_is_not_there_is_named():
 
 @pytest.mark.parametrize("base_url", ["nonsense", "http://", "ftp://host/v1", "http://[::1", ""])
 async def test_an_address_that_is_none_is_told(base_url):
-    provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
     error = await failed(provider)
     await provider.close()
     assert (error.fault, str(error)) == (ModelFault.invalid_request, "the model's address is not a URL")
@@ -223,7 +225,7 @@ async def test_plain_http_where_tls_is_expected_is_told():
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     base_url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
     error = await failed(provider)
     await provider.close()
     server.close()
@@ -242,7 +244,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path):
     context.load_cert_chain(certificate, key)
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
     base_url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
     error = await failed(provider)
     await provider.close()
     server.close()

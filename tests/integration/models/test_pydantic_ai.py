@@ -14,18 +14,18 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from interlock.config.settings import Settings
-from interlock.infra.errors import ConfigurationError
-from interlock.models.choose import PROVIDERS, choose_model
-from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.core.errors import ConfigurationError
+from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import (
     FinishReason,
     ModelFault,
     ModelRequest,
     RequestedCall,
+    TokenUsage,
     ToolChoice,
-    Usage,
 )
-from interlock.models.pydantic_ai import PydanticAI
+from interlock.models.provider_factory import PROVIDERS, create_provider
+from interlock.models.pydantic_ai import PydanticAIProvider
 from tests.integration.models.asking import QUESTION, asked, failed
 
 TOOLS = orjson.dumps(
@@ -43,7 +43,7 @@ TOOLS = orjson.dumps(
 KEY = "sk-ant-very-secret-0123456789"
 
 
-def saying(*pieces, seen: list | None = None) -> PydanticAI:
+def saying(*pieces, seen: list | None = None) -> PydanticAIProvider:
     async def stream(history, info):
         if seen is not None:
             seen.append((history, info))
@@ -52,7 +52,7 @@ def saying(*pieces, seen: list | None = None) -> PydanticAI:
                 raise piece
             yield piece
 
-    return PydanticAI(FunctionModel(stream_function=stream), [KEY])
+    return PydanticAIProvider(FunctionModel(stream_function=stream), [KEY])
 
 
 async def test_text_comes_in_pieces():
@@ -148,7 +148,7 @@ async def test_without_tools_none_can_be_required():
 
 
 async def test_the_librarys_own_test_model_calls_a_tool_and_then_answers():
-    provider = PydanticAI(TestModel())
+    provider = PydanticAIProvider(TestModel())
     request = ModelRequest(QUESTION.messages, TOOLS)
     _, reply = await asked(provider, request)
     assert [call.name for call in reply.tool_calls] == ["read_file"]
@@ -279,11 +279,11 @@ async def test_anthropics_stream_is_read(monkeypatch):
     async with provider as address:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
-        model = choose_model("anthropic:claude-haiku-4-5", Settings())
+        model = create_provider("anthropic:claude-haiku-4-5", Settings())
         pieces, reply = await asked(model, ModelRequest(QUESTION.messages, TOOLS))
     assert pieces == ["Let me ", "look."]
     assert reply.tool_calls == (RequestedCall("t1", "read_file", '{"path": "a"}'),)
-    assert reply.usage == Usage(12, 20)
+    assert reply.usage == TokenUsage(12, 20)
     (document,) = provider.asked
     assert document["model"] == "claude-haiku-4-5"
     assert "Be brief." in str(document["system"])
@@ -303,7 +303,7 @@ async def test_anthropic_is_sent_no_text_that_is_blank(monkeypatch):
     async with provider as address:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
-        await asked(choose_model("anthropic:claude-haiku-4-5", Settings()), ModelRequest(history, TOOLS))
+        await asked(create_provider("anthropic:claude-haiku-4-5", Settings()), ModelRequest(history, TOOLS))
     (document,) = provider.asked
     blocks = [block for message in document["messages"] for block in message["content"]]
     assert all(block["text"].strip() for block in blocks if block["type"] == "text")
@@ -325,7 +325,7 @@ async def test_anthropics_refusals_are_told_and_not_tried_again(monkeypatch, sta
     async with provider as address:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
-        error = await failed(choose_model("anthropic:claude-haiku-4-5", Settings()))
+        error = await failed(create_provider("anthropic:claude-haiku-4-5", Settings()))
     assert error.fault is fault
     assert str(error).endswith("anthropic says: not with ***REDACTED***")
     assert len(provider.asked) == 1
@@ -336,7 +336,7 @@ async def test_anthropics_refusals_are_told_and_not_tried_again(monkeypatch, sta
 def test_a_missing_key_is_named(monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(ConfigurationError, match=r"^MODEL: anthropic:claude: .*ANTHROPIC_API_KEY"):
-        choose_model("anthropic:claude", Settings())
+        create_provider("anthropic:claude", Settings())
 
 
 # A package of Google's has a string that Python warns about when it first compiles it.

@@ -3,12 +3,12 @@
 import json
 from collections import defaultdict
 
-from interlock.events import work
-from interlock.events.ledger import Scope
-from interlock.events.retention import Retention, Swept
-from interlock.events.verify import verify
-from interlock.session.models import Role
-from interlock.worker.rows import Task, TaskStatus
+from interlock.log import task_events
+from interlock.log.retention import Retention, SweepReport
+from interlock.log.stream_appender import EventScope
+from interlock.log.verify.event_log import verify
+from interlock.runtime.task_rows import Task, TaskStatus
+from interlock.sessions.models import Role
 from tests.harness.store import StoreHarness
 from tests.harness.tasks import TaskHarness
 
@@ -38,7 +38,7 @@ class Archive:
         self.shop = TaskHarness(store, lease_seconds=3600)
 
     async def say(self, session: str, role: Role, text: str, task: str | None = None, **more) -> None:
-        await self.store.sessions.append_message(session, role, text, scope=Scope(task), **more)
+        await self.store.sessions.append_message(session, role, text, scope=EventScope(task), **more)
 
     async def begin(self, session: str, days_ago: float) -> tuple[Task, object]:
         """A task that asks a person and calls a tool."""
@@ -49,7 +49,7 @@ class Archive:
         await self.shop.questions.answer(question.id, {"confirmed": True}, who="ada")
         await self.say(session, Role.tool, f'{{"stdout": "{task.id}"}}', task.id, tool_call_id="c1")
         turn = {"turn": 1, "finish_reason": "stop", "tool_calls": 1, "latency_ms": 1.0, "model": "m"}
-        used = work.TurnCompleted(**turn, input_tokens=10, output_tokens=1)
+        used = task_events.TurnCompletedEvent(**turn, input_tokens=10, output_tokens=1)
         await self.store.log.append(session, used, scope=task.scope)
         await self.say(session, Role.assistant, f"answer to {task.id}", task.id)
         return task, lease
@@ -57,7 +57,7 @@ class Archive:
     async def end(self, task: Task, lease, days_ago: float) -> None:
         self.clock.days_ago(days_ago)
         await self.shop.tasks.finish(task.id, TaskStatus.failed, f"because of {task.id}", lease)
-        await self.shop.leases.give_back(lease)
+        await self.shop.leases.release(lease)
 
     async def task(self, session: str, days_ago: float) -> Task:
         task, lease = await self.begin(session, days_ago)
@@ -74,7 +74,7 @@ class Archive:
         chosen = store or self.store
         return Retention(chosen.log, chosen.database, days, self.clock)
 
-    async def sweep(self, days: int = 30) -> Swept:
+    async def sweep(self, days: int = 30) -> SweepReport:
         return await self.retention(days).sweep()
 
     def faults(self, **options) -> list[str]:

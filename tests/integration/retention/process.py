@@ -10,11 +10,11 @@ import json
 import os
 import sys
 
-from interlock.events import retention
-from interlock.events.log import EventLog
-from interlock.events.retention import Retention
+from interlock.db.database import StoreConfig, open_database
+from interlock.log import retention
+from interlock.log.retention import Retention
+from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
-from interlock.store.database import StoreConfig, open_database
 
 
 def tell(**facts: object) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.events import retention
-from interlock.infra.errors import StoreLocked
-from interlock.session.models import Role
-from tests.harness.logs import capture_logs
+from interlock.core.errors import StoreLocked
+from interlock.log import retention
+from interlock.sessions.models import Role
+from tests.harness.log_capture import capture_logs
 from tests.harness.store import StoreHarness, open_store
 from tests.integration.retention.archive import halves, numbers
 

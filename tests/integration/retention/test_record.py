@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interlock.events.retention import Swept
+from interlock.log.retention import SweepReport
 from tests.integration.retention.archive import DAY_US, NOON_US, numbers
 
 
@@ -20,7 +20,7 @@ async def test_the_record_names_exactly_what_is_gone_and_a_second_sweep_does_not
     assert len(archive.erased(session)) == swept.events
     head = archive.store.query("SELECT seq FROM stream_heads WHERE stream = 'system'")
     again = await archive.sweep()
-    assert again == Swept(swept.before_us)
+    assert again == SweepReport(swept.before_us)
     assert archive.store.query("SELECT seq FROM stream_heads WHERE stream = 'system'") == head
     assert archive.faults() == []
 

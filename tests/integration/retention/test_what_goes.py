@@ -1,10 +1,10 @@
 """What is old goes by whole tasks and whole exchanges, and what is not old stays."""
 
-from interlock.agent.conversation import Conversation
+from interlock.agent.context import ModelContext
 from interlock.config.modes import ToolMode
-from interlock.session.models import Role
-from interlock.session.transcript import read_for_task
-from interlock.worker.rows import Task, TaskStatus
+from interlock.runtime.task_rows import Task, TaskStatus
+from interlock.sessions.models import Role
+from interlock.sessions.transcript import read_messages_through_task
 from tests.integration.retention.archive import CALLS
 
 
@@ -83,12 +83,12 @@ async def test_a_model_is_told_a_valid_conversation_afterwards(archive):
     await archive.shop.tasks.cancel(third.id, who="ada")
     assert (await archive.sweep()).messages == 6
     with archive.store.database.reading() as connection:
-        told = read_for_task(connection, session, third.id)
+        told = read_messages_through_task(connection, session, third.id)
     assert [(message.role, message.content) for message in told] == [
         *(("user", "second"), ("assistant", "done")),
         ("user", "third"),
     ]
-    assert Conversation(told).unanswered == ()
+    assert ModelContext(told).unanswered == ()
     assert archive.faults() == []
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.base import Event
-from interlock.events.catalog import SYSTEM_STREAM, SandboxProbed
-from interlock.events.checkpoint import write_checkpoint
-from interlock.events.feed import whole_stream
-from interlock.gates.authority import compile_authority
-from interlock.gates.book import AuthorityBook, look_up
-from interlock.gates.situation import Situation
-from interlock.infra.errors import PersonError
-from interlock.session.settings_store import patch_for
+from interlock.core.errors import UserError
+from interlock.gates.authority_ledger import AuthorityLedger, find_authority
+from interlock.log.checkpoint import write_checkpoint
+from interlock.log.event import Event
+from interlock.log.kinds import SYSTEM_STREAM, SandboxProbed
+from interlock.log.read import iter_stream
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
+from interlock.sessions.settings_store import patch_for
 from interlock.tools.registry import ToolRegistry
 
 
@@ -19,8 +19,8 @@ async def test_what_is_read_later_is_kept(archive):
     store = archive.store
     archive.clock.days_ago(60)
     await store.settings.update(patch_for("tools.fs.enabled", False), who="ada")
-    authority = compile_authority(ToolRegistry(), Situation(ToolMode.chat_safe))
-    await AuthorityBook(store.log).enter(authority)
+    authority = compile_authority(ToolRegistry(), AuthorityInputs(ToolMode.chat_safe))
+    await AuthorityLedger(store.log).enter(authority)
     await store.log.append(SYSTEM_STREAM, SandboxProbed(backend="b", holds=True, rows=[["a", True, "x"]]))
     session = await archive.session(60)
     await archive.task(session, 50)
@@ -29,7 +29,7 @@ async def test_what_is_read_later_is_kept(archive):
     assert swept.streams == 1
     assert archive.left(session) == set()
     with store.database.reading() as connection:
-        assert look_up(connection, authority.digest)["genuine"] is True
+        assert find_authority(connection, authority.digest)["genuine"] is True
     assert (await store.settings.current()).settings.tools.fs.enabled is False
     assert archive.faults(anchor=anchor) == []
     assert archive.faults(only=session) == []
@@ -65,7 +65,7 @@ async def test_a_task_whose_words_are_gone_cannot_be_retried(archive):
     session = await archive.session(60)
     task = await archive.task(session, 50)
     await archive.sweep()
-    with pytest.raises(PersonError):
+    with pytest.raises(UserError):
         await archive.shop.tasks.retry(task.id, who="ada")
 
 
@@ -73,10 +73,10 @@ async def test_an_erased_session_still_tells_what_was_done_and_by_whom(archive):
     session = await archive.session(60)
     await archive.task(session, 50)
     with archive.store.database.reading() as connection:
-        before = [stored.event() for stored in whole_stream(connection, session)]
+        before = [stored.event() for stored in iter_stream(connection, session)]
     await archive.sweep()
     with archive.store.database.reading() as connection:
-        after = [stored.event() for stored in whole_stream(connection, session)]
+        after = [stored.event() for stored in iter_stream(connection, session)]
     assert [event.kind for event in before] == [event.kind for event in after]
     for was, event in zip(before, after, strict=True):
         facts = was.payload()

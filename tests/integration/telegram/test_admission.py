@@ -5,8 +5,13 @@ import time
 
 import pytest
 
-from interlock.channels.telegram.admission import HOUR_SECONDS, MAX_A_MINUTE, Admission, Reason
-from interlock.channels.telegram.updates import Sender
+from interlock.channels.telegram.access_control import (
+    HOUR_SECONDS,
+    MAX_NOTICES_PER_MINUTE,
+    AccessControl,
+    AccessRefusalReason,
+)
+from interlock.channels.telegram.updates import MessageSender
 from interlock.config.telegram import TelegramSettings
 from tests.harness.telegram import ADA, BOB, EVE, GROUP, open_telegram_harness, script
 from tests.harness.telegram_chats import BOT
@@ -170,15 +175,15 @@ async def test_whoever_is_listed_no_more_is_told_nothing_more(tmp_path, monkeypa
 
 def test_strangers_cannot_fill_the_log():
     now = [0.0]
-    admission = Admission(TelegramSettings(), clock=lambda: now[0])
+    admission = AccessControl(TelegramSettings(), clock=lambda: now[0])
 
     def arrives(user):
-        sender = Sender(user_id=user, chat_id=user, is_private=True, is_person=True)
-        assert admission.refused(sender) is Reason.user
-        return admission.notice(sender, Reason.user)
+        sender = MessageSender(user_id=user, chat_id=user, is_private=True, is_person=True)
+        assert admission.refused(sender) is AccessRefusalReason.user
+        return admission.notice(sender, AccessRefusalReason.user)
 
     noticed = [arrives(user) for user in range(1, 1001) for _ in range(2)]
-    assert sum(notice is not None for notice in noticed) == MAX_A_MINUTE
+    assert sum(notice is not None for notice in noticed) == MAX_NOTICES_PER_MINUTE
     now[0] = HOUR_SECONDS
     again = arrives(1)
     assert again is not None

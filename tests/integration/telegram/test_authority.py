@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.wiring import local_person
+from interlock.wiring import local_actor
 from tests.harness.telegram import ADA, BOB, GROUP, open_telegram_harness, script
 from tests.harness.telegram_chats import BOT
 from tests.integration.telegram.test_admission import MENTION
@@ -50,9 +50,9 @@ async def test_what_a_removed_person_had_asked_for_is_cancelled_and_not_begun(
             "SELECT status, cancel_requested_by, reason FROM tasks WHERE who = 'telegram:501'"
         )
         reason = "telegram:501 is no longer allowed to use the bot"
-        assert rows == [("cancelled", local_person(), reason)]
+        assert rows == [("cancelled", local_actor(), reason)]
         (cancelled,) = await harness.chat_events("task.cancelled")
-        assert (cancelled["who"], cancelled["reason"]) == (local_person(), reason)
+        assert (cancelled["who"], cancelled["reason"]) == (local_actor(), reason)
         assert await harness.chat_events("task.started") == []
         assert not (harness.root / "a.txt").exists()
 
@@ -78,7 +78,7 @@ async def test_what_a_removed_person_was_asked_is_closed_with_its_task(tmp_path,
         assert harness.dismissed == 1
         assert await harness.query("SELECT status FROM tasks") == [("cancelled",)]
         assert await harness.query("SELECT status, closed_by FROM questions") == [
-            ("expired", local_person())
+            ("expired", local_actor())
         ]
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.channels.telegram import lease as leases
-from interlock.channels.telegram.lease import BotLease
-from interlock.channels.telegram.lock import BotLock
+from interlock.channels.telegram import bot_lease as leases
+from interlock.channels.telegram.bot_lease import BotLease
+from interlock.channels.telegram.bot_lock import BotFileLock
 
 BOT = 7
 
@@ -17,7 +17,7 @@ def made(sqlite_store, tmp_path):
     locks = []
 
     def make(*, seconds=30.0, locked=True):
-        locks.append(BotLock(tmp_path / "telegram-7"))
+        locks.append(BotFileLock(tmp_path / "telegram-7"))
         lock = locks[-1] if locked else None
         return BotLease(sqlite_store.log, BOT, seconds=seconds, lock=lock), locks[-1]
 
@@ -84,7 +84,7 @@ async def test_who_waits_asks_again_when_the_lock_is_let_go(made, monkeypatch):
     second, _ = made(seconds=3600)
     assert await first.take()
     assert not await second.take()
-    waiting = asyncio.create_task(second.until_again())
+    waiting = asyncio.create_task(second.wait_before_retry())
     await asyncio.sleep(0.2)
     assert not waiting.done()
     lock.let_go()
@@ -95,21 +95,21 @@ async def test_who_waits_asks_again_when_the_lock_is_let_go(made, monkeypatch):
 async def test_who_gives_it_back_lets_the_lock_go_too(made):
     first, _ = made()
     assert await first.take()
-    await first.give_back()
+    await first.release()
     second, _ = made()
     assert await second.take()
-    await second.give_back()
-    await second.give_back()
+    await second.release()
+    await second.release()
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path):
     (tmp_path / "telegram-7").symlink_to(tmp_path / "elsewhere")
-    assert BotLock(tmp_path / "telegram-7").take() is None
+    assert BotFileLock(tmp_path / "telegram-7").take() is None
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_no_descriptor_is_left_open(tmp_path):
-    one, other = BotLock(tmp_path / "telegram-7"), BotLock(tmp_path / "telegram-7")
+    one, other = BotFileLock(tmp_path / "telegram-7"), BotFileLock(tmp_path / "telegram-7")
     assert one.take() is not None
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):

@@ -6,10 +6,15 @@ import time
 
 import pytest
 
-from interlock.channels.telegram import polling, wall
-from interlock.channels.telegram.records import Records
-from interlock.channels.telegram.traffic import PRIVATE, Meter, Pace, Traffic
-from interlock.infra.errors import StopsProcess, StoreAway
+from interlock.channels.telegram import outbox, polling
+from interlock.channels.telegram.rate_limit import (
+    PRIVATE_CHAT_LIMIT,
+    BotRateLimiter,
+    RateLimit,
+    SlidingWindowCounter,
+)
+from interlock.channels.telegram.store import TelegramStore
+from interlock.core.errors import FatalError, StoreUnavailable
 from tests.harness.telegram import ADA, BOB, EVE, GROUP, open_telegram_harness, script
 from tests.harness.telegram_chats import BOT
 from tests.harness.telegram_faults import (
@@ -20,25 +25,25 @@ from tests.harness.telegram_faults import (
     LOST,
     LOST_AFTER,
     UNAUTHORIZED,
-    TelegramFault,
+    InjectedFault,
     flood,
 )
-from tests.harness.telegram_rules import refusal
+from tests.harness.telegram_validation import refusal
 from tests.integration.telegram.test_admission import MENTION
 from tests.integration.telegram.test_talking import contents
 
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    for module in (polling, wall):
+    for module in (polling, outbox):
         monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.05)
         monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 0.2)
 
 
 @pytest.mark.parametrize("method", ["getUpdates", "sendMessage", "getMe"])
 async def test_every_kind_of_trouble_is_survived(open_harness, telegram, method):
-    telegram.trouble(method, LOST, BAD_GATEWAY, INTERNAL, TelegramFault(200, "<html>"), LOST)
-    telegram.trouble(method, TelegramFault(503, "no"), flood(1))
+    telegram.trouble(method, LOST, BAD_GATEWAY, INTERNAL, InjectedFault(200, "<html>"), LOST)
+    telegram.trouble(method, InjectedFault(503, "no"), flood(1))
     await telegram.say(ADA, "hi")
     harness = await open_harness(MODEL=script("msg:one"))
     await telegram.until_shown(ADA, "one")
@@ -132,15 +137,15 @@ async def test_strangers_are_told_within_the_limits_and_their_flood_waits_are_ke
 
 
 def test_two_flooded_chats_silence_all():
-    traffic = Traffic()
-    traffic.flooded(1, 100.0, 30.0)
+    traffic = BotRateLimiter()
+    traffic.pause_chat(1, 100.0, 30.0)
     assert traffic.wait_seconds(100.0) <= 0
-    traffic.flooded(2, 110.0, 5.0)
+    traffic.pause_chat(2, 110.0, 5.0)
     assert traffic.wait_seconds(110.0) == 20.0
 
 
 def test_a_growing_text_leaves_room_for_what_must_be_shown():
-    meter = Meter(Pace(requests=4, seconds=60.0, soft_seconds=1.0))
+    meter = SlidingWindowCounter(RateLimit(requests=4, seconds=60.0, soft_seconds=1.0))
     for number in range(3):
         assert meter.wait_seconds(number * 2.0, soft=True) <= 0
         meter.count(number * 2.0)
@@ -154,7 +159,9 @@ async def test_it_keeps_within_telegrams_limits_in_private(open_harness, telegra
     """The usual pace, against a server that counts."""
     telegram.limits = {"private": (30, 30.0), "group": (20, 60.0)}
     calls = [{"tool_calls": [{"name": "current_time"}]} for _ in range(12)]
-    harness = await open_harness(MODEL=script(*calls, "msg:done"), pace=PRIVATE, CONTROL_MAX_REPEATS="50")
+    harness = await open_harness(
+        MODEL=script(*calls, "msg:done"), pace=PRIVATE_CHAT_LIMIT, CONTROL_MAX_REPEATS="50"
+    )
     await telegram.say(ADA, "go")
     await telegram.until_shown(ADA, "done")
     await harness.delivered()
@@ -165,7 +172,7 @@ async def test_it_keeps_within_telegrams_limits_in_private(open_harness, telegra
 
 async def test_many_changes_keep_within_what_a_group_takes(open_harness, telegram):
     telegram.limits = {"private": (6, 1.9), "group": (6, 1.9)}
-    pace = Pace(requests=6, seconds=2.0, soft_seconds=0.1)
+    pace = RateLimit(requests=6, seconds=2.0, soft_seconds=0.1)
     calls = [{"tool_calls": [{"name": "current_time"}], "sleep_ms": 60} for _ in range(12)]
     long = "\n\n".join("word " * 200 for _ in range(16))
     harness = await open_harness(MODEL=script(*calls, {"msg": long}), pace=pace, CONTROL_MAX_REPEATS="50")
@@ -200,7 +207,7 @@ async def test_another_poller_is_told_and_waited_for(open_harness, telegram, cap
 async def test_a_wrong_token_stops_it_with_a_sentence(open_harness, telegram, method):
     telegram.trouble(method, UNAUTHORIZED)
     harness = await open_harness(MODEL=script("msg:one"), works=False)
-    with pytest.raises(StopsProcess) as caught:
+    with pytest.raises(FatalError) as caught:
         async with asyncio.timeout(10):
             await asyncio.shield(harness.speaking)
     assert "Telegram rejects this token" in str(caught.value)
@@ -221,7 +228,7 @@ async def test_a_message_that_somebody_deleted_is_sent_anew(open_harness, telegr
 
 async def test_what_telegram_does_not_take_with_places_is_sent_without(open_harness, telegram):
     harness = await open_harness(MODEL=script("msg:a **b** c"))
-    telegram.trouble("sendMessage", TelegramFault(400, refusal(400, "Bad Request: can't parse entities")))
+    telegram.trouble("sendMessage", InjectedFault(400, refusal(400, "Bad Request: can't parse entities")))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "a b c")
     await harness.delivered()
@@ -247,7 +254,7 @@ async def test_a_session_that_is_deleted_leaves_nothing_to_tell(open_harness, te
     harness = await open_harness(MODEL=script("sleep:60000"), WORKER_STOP_GRACE_SECONDS="0.1")
     await telegram.say(ADA, "go")
     await telegram.until(lambda: telegram.sent("sendChatAction"))
-    await harness.office.tasks.delete_session(await harness.chat_session(), who="test")
+    await harness.agent_runtime.tasks.delete_session(await harness.chat_session(), who="test")
     async with asyncio.timeout(10):
         while await harness.query("SELECT * FROM telegram_tasks"):
             await asyncio.sleep(0.02)
@@ -284,15 +291,15 @@ async def test_what_was_left_is_gone_on_with_once_the_store_is_back(tmp_path, mo
         async with asyncio.timeout(10):
             while not await harness.query("SELECT 1 FROM tasks"):
                 await asyncio.sleep(0.02)
-    real, tries = Records.open_tasks, []
+    real, tries = TelegramStore.open_tasks, []
 
     async def away(self):
         tries.append(1)
         if len(tries) <= 3:
-            raise StoreAway("away for a moment")
+            raise StoreUnavailable("away for a moment")
         return await real(self)
 
-    monkeypatch.setattr(Records, "open_tasks", away)
+    monkeypatch.setattr(TelegramStore, "open_tasks", away)
     async with open_telegram_harness(tmp_path, monkeypatch, telegram, given) as harness:
         await telegram.until_shown(ADA, "one")
         await harness.delivered()

@@ -5,32 +5,32 @@ import re
 
 import pytest
 
-from interlock.channels.telegram.lease import BotLease, BotTaken
-from interlock.channels.telegram.records import Records, ShownTask
-from interlock.channels.telegram.updates import Incoming, Kind
-from interlock.events.ledger import NO_SCOPE
-from interlock.events.replies import ReplySent
+from interlock.channels.telegram.bot_lease import BotLease, BotLeaseLost
+from interlock.channels.telegram.store import DisplayedTask, TelegramStore
+from interlock.channels.telegram.updates import IncomingKind, IncomingMessage
+from interlock.log.channel_events import ReplySent
+from interlock.log.stream_appender import NO_SCOPE
 from interlock.redaction.redactor import Redactor
 
 BOT, CHAT = 7, 501
 SECRET = "hunter2-hunter2-hunter2"
 
 
-async def made(store, bot=BOT, *secrets) -> Records:
+async def made(store, bot=BOT, *secrets) -> TelegramStore:
     lease = BotLease(store.log, bot, seconds=30)
     assert await lease.take()
-    return Records(store.database, store.log, Redactor(secrets), lease)
+    return TelegramStore(store.database, store.log, Redactor(secrets), lease)
 
 
 @pytest.fixture
-async def records(store) -> Records:
+async def records(store) -> TelegramStore:
     return await made(store, BOT, SECRET)
 
 
-def message(number: int, text: str = "hi", chat: int = CHAT) -> Incoming:
-    return Incoming(
+def message(number: int, text: str = "hi", chat: int = CHAT) -> IncomingMessage:
+    return IncomingMessage(
         update_id=number,
-        kind=Kind.text,
+        kind=IncomingKind.text,
         chat_id=chat,
         user_id=CHAT,
         is_private=True,
@@ -64,7 +64,7 @@ async def test_what_is_sealed_stays_together_whatever_comes_behind(store, record
     session = await store.sessions.create(opened_by="test")
     group = [message(1), message(2)]
     await records.take_in(group, 3)
-    task = ShownTask(records.task_id(group[0]), CHAT, session.id, CHAT)
+    task = DisplayedTask(records.task_id(group[0]), CHAT, session.id, CHAT)
     await records.seal(group, task)
     await records.seal(group, task)
     await records.take_in([message(3)], 4)
@@ -73,12 +73,12 @@ async def test_what_is_sealed_stays_together_whatever_comes_behind(store, record
     assert await records.open_tasks() == [task]
     await records.done(group)
     assert [each.incoming.update_id for each in await records.waiting(CHAT)] == [3]
-    assert await records.chats_at_work() == [CHAT]
+    assert await records.chats_with_work() == [CHAT]
 
 
 async def test_messages_are_noted_and_their_end_is_told_once(store, records):
     session = await store.sessions.create(opened_by="test")
-    task = ShownTask(records.task_id(message(1)), CHAT, session.id, CHAT, 10)
+    task = DisplayedTask(records.task_id(message(1)), CHAT, session.id, CHAT, 10)
     await records.seal([message(1)], task)
     await records.note_shown(task.task_id, "text:0:0", 70)
     await records.note_shown(task.task_id, "status", 71)
@@ -98,7 +98,7 @@ async def test_messages_are_noted_and_their_end_is_told_once(store, records):
 
 async def test_a_deleted_session_is_talked_in_no_more_and_erasing_takes_its_answers(store, records):
     session = await store.sessions.create(opened_by="test")
-    task = ShownTask(records.task_id(message(1)), CHAT, session.id, CHAT)
+    task = DisplayedTask(records.task_id(message(1)), CHAT, session.id, CHAT)
     await records.seal([message(1)], task)
     await records.ask("q_1", task)
     await store.delete(session.id, who="test")
@@ -108,13 +108,13 @@ async def test_a_deleted_session_is_talked_in_no_more_and_erasing_takes_its_answ
 
 
 async def test_a_question_is_found_by_the_message_that_shows_it(records):
-    task = ShownTask(records.task_id(message(1)), CHAT, "s_1", CHAT)
+    task = DisplayedTask(records.task_id(message(1)), CHAT, "s_1", CHAT)
     await records.seal([message(1)], task)
     await records.ask("q_1", task)
     await records.note_shown(task.task_id, "prompt:q_1:2", 90)
-    assert await records.question_shown_by(CHAT, 90) == "q_1"
-    assert await records.question_shown_by(CHAT + 1, 90) is None
-    assert await records.question_shown_by(CHAT, 91) is None
+    assert await records.question_of_message(CHAT, 90) == "q_1"
+    assert await records.question_of_message(CHAT + 1, 90) is None
+    assert await records.question_of_message(CHAT, 91) is None
 
 
 async def test_the_same_message_is_always_the_same_task(records):
@@ -128,14 +128,14 @@ async def test_one_process_holds_a_bot_and_only_it_stores_anything(store, record
     second = BotLease(store.log, BOT, seconds=30)
     assert not await second.take()
     assert not second.is_held()
-    with pytest.raises(BotTaken):
-        await Records(store.database, store.log, Redactor(), second).take_in([message(1)], 2)
+    with pytest.raises(BotLeaseLost):
+        await TelegramStore(store.database, store.log, Redactor(), second).take_in([message(1)], 2)
     store.execute("UPDATE telegram_leases SET expires_ms = 1")
-    with pytest.raises(BotTaken):
+    with pytest.raises(BotLeaseLost):
         await records.take_in([message(1)], 2)
     assert await second.take()
     session = await store.sessions.create(opened_by="test")
-    task = ShownTask("t_1", CHAT, session.id, CHAT)
+    task = DisplayedTask("t_1", CHAT, session.id, CHAT)
     sent = ReplySent(channel="telegram", chat="1", task_id="t_1", message_ids=[])
     for late in (
         records.take_in([message(1)], 2),
@@ -148,10 +148,10 @@ async def test_one_process_holds_a_bot_and_only_it_stores_anything(store, record
         records.note_answer(message(1), "q_1"),
         records.end(task, sent, NO_SCOPE),
     ):
-        with pytest.raises(BotTaken):
+        with pytest.raises(BotLeaseLost):
             await late
     assert store.query("SELECT 1 FROM events WHERE kind = 'reply.sent'") == []
-    await second.give_back()
+    await second.release()
     third = BotLease(store.log, BOT, seconds=30)
     assert await third.take()
 

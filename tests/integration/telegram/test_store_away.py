@@ -2,9 +2,9 @@
 
 import pytest
 
-from interlock.channels.telegram import records
-from interlock.channels.telegram.records import Records
-from interlock.infra.errors import StoreAway
+from interlock.channels.telegram import store
+from interlock.channels.telegram.store import TelegramStore
+from interlock.core.errors import StoreUnavailable
 from tests.harness.telegram import ADA, script
 
 QUESTION = {"type": "confirmation", "message": "Go on?"}
@@ -13,20 +13,20 @@ ASKING = {"tool_calls": [{"name": "ask_user", "arguments": QUESTION}]}
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    monkeypatch.setattr(records, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(store, "AGAIN_SECONDS", 0.05)
 
 
 def fail_twice(monkeypatch, method):
     """The first two times that it is to be stored, the store is away."""
-    real, left = getattr(Records, method), [2]
+    real, left = getattr(TelegramStore, method), [2]
 
     async def failing(self, *arguments):
         if left[0]:
             left[0] -= 1
-            raise StoreAway("the store is away")
+            raise StoreUnavailable("the store is away")
         return await real(self, *arguments)
 
-    monkeypatch.setattr(Records, method, failing)
+    monkeypatch.setattr(TelegramStore, method, failing)
     return left
 
 

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from interlock.agent.agent import NO_WORDS
+from interlock.agent.loop import NO_WORDS
 from interlock.channels.telegram import conversation
-from interlock.channels.telegram.conversation import joined
-from interlock.events.chain import now_us
+from interlock.channels.telegram.conversation import join_texts
+from interlock.log.hash_chain import now_us
 from tests.harness.telegram import ADA, BOB, script
-from tests.harness.telegram_rules import wide
+from tests.harness.telegram_validation import wide
 
 PNG = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]
 
@@ -62,8 +62,8 @@ async def test_a_long_paste_that_telegram_cut_is_one_task(open_harness, telegram
 
 
 def test_what_was_cut_goes_on_and_what_was_not_is_a_line_of_its_own():
-    assert joined(["a", "b"]) == "a\nb"
-    assert joined(["x" * 4096, "y"]) == "x" * 4096 + "y"
+    assert join_texts(["a", "b"]) == "a\nb"
+    assert join_texts(["x" * 4096, "y"]) == "x" * 4096 + "y"
 
 
 async def test_what_waited_while_the_bot_was_off_is_worked_on_in_order(open_harness, telegram):

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from interlock.channels.telegram.content import Content
-from interlock.channels.telegram.conversation import Conversation
-from interlock.channels.telegram.faults import ChatClosed
-from interlock.channels.telegram.traffic import Pace, Traffic
-from interlock.channels.telegram.wall import Card, Wall
-from interlock.infra.errors import StoreAway
+from interlock.channels.telegram.conversation import ChatConversation
+from interlock.channels.telegram.errors import ChatUnavailable
+from interlock.channels.telegram.message_content import MessageContent
+from interlock.channels.telegram.outbox import ChatOutbox, OutgoingMessage
+from interlock.channels.telegram.rate_limit import BotRateLimiter, RateLimit
+from interlock.core.errors import StoreUnavailable
 from tests.harness.telegram import ADA, BOB, open_telegram_harness, script
 from tests.harness.telegram_faults import BLOCKED
 
-PACE = Pace(requests=1000, seconds=1.0, soft_seconds=0.0)
+PACE = RateLimit(requests=1000, seconds=1.0, soft_seconds=0.0)
 
 
 class Bot:
@@ -30,7 +30,7 @@ class Bot:
 
     def _judge(self):
         if self.is_blocked:
-            raise ChatClosed("Forbidden: bot was blocked by the user")
+            raise ChatUnavailable("Forbidden: bot was blocked by the user")
 
 
 class Task:
@@ -40,7 +40,7 @@ class Task:
         self.wall = wall
         self.is_over = self.has_ended = False
         self.cards = [
-            Card(name, wanted=Content(name), noted=self.note, settled=self.settled)
+            OutgoingMessage(name, wanted=MessageContent(name), noted=self.note, settled=self.settled)
             for name in ("status", "text")
         ]
         for card in self.cards:
@@ -57,18 +57,18 @@ class Task:
 
 async def test_a_closed_chat_ends_all_of_its_tasks():
     bot = Bot()
-    wall = Wall(bot, 42, PACE, Traffic(PACE))
+    wall = ChatOutbox(bot, 42, PACE, BotRateLimiter(PACE))
     tasks = [Task(wall), Task(wall)]
     await wall.settle()
     bot.is_blocked = True
     for task in tasks:
         task.is_over = True
-    wall.change(tasks[0].cards[0], Content("done"))
-    wall.change(tasks[1].cards[1], Content("the end of the second"))
+    wall.change(tasks[0].cards[0], MessageContent("done"))
+    wall.change(tasks[1].cards[1], MessageContent("the end of the second"))
     await wall.settle()
     assert [task.has_ended for task in tasks] == [True, True]
     bot.is_blocked = False
-    wall.say(Content("open again"))
+    wall.say(MessageContent("open again"))
     await wall.settle()
     assert bot.sent == 5
 
@@ -81,8 +81,8 @@ async def test_a_message_that_is_not_noted_yet_does_not_count_as_shown():
         noting.set()
         await may_note.wait()
 
-    wall = Wall(Bot(), 42, PACE, Traffic(PACE))
-    card = wall.put(Card("text:0:0", wanted=Content("the answer"), noted=note))
+    wall = ChatOutbox(Bot(), 42, PACE, BotRateLimiter(PACE))
+    card = wall.put(OutgoingMessage("text:0:0", wanted=MessageContent("the answer"), noted=note))
     await asyncio.wait_for(noting.wait(), 10)
     assert card.message_id == 1
     assert card.is_due
@@ -101,8 +101,8 @@ async def test_a_fault_nobody_thought_of_is_logged_and_the_chat_goes_on():
             return await super().send(chat, content)
 
     bot = Odd()
-    wall = Wall(bot, 42, PACE, Traffic(PACE))
-    wall.say(Content("one"))
+    wall = ChatOutbox(bot, 42, PACE, BotRateLimiter(PACE))
+    wall.say(MessageContent("one"))
     await wall.settle()
     assert bot.sent == 1
 
@@ -131,7 +131,7 @@ async def test_a_fault_while_the_last_things_are_told_does_not_break_the_end(
     async def odd(_wall):
         raise error
 
-    monkeypatch.setattr(Wall, "settle", odd)
+    monkeypatch.setattr(ChatOutbox, "settle", odd)
     given = {"MODEL": script("msg:one")}
     async with open_telegram_harness(tmp_path, monkeypatch, telegram, given) as harness:
         await harness.chat("a", "one")
@@ -139,13 +139,13 @@ async def test_a_fault_while_the_last_things_are_told_does_not_break_the_end(
 
 
 async def test_a_wall_is_closed_though_something_is_put_up_just_then():
-    pace = Pace(requests=1, seconds=60.0, soft_seconds=0.0)
+    pace = RateLimit(requests=1, seconds=60.0, soft_seconds=0.0)
     for turns_of_the_loop in range(6):
-        wall = Wall(Bot(), 42, pace, Traffic(pace))
-        wall.say(Content("first"))
-        wall.say(Content("has to wait"))
+        wall = ChatOutbox(Bot(), 42, pace, BotRateLimiter(pace))
+        wall.say(MessageContent("first"))
+        wall.say(MessageContent("has to wait"))
         await asyncio.sleep(0.02)
-        wall.say(Content("last"))
+        wall.say(MessageContent("last"))
         await _turned(turns_of_the_loop)
         closing = asyncio.create_task(wall.close())
         await asyncio.wait({closing}, timeout=5)
@@ -156,11 +156,11 @@ async def test_a_wall_is_closed_though_something_is_put_up_just_then():
 async def test_a_chat_is_left_though_somebody_writes_just_then():
     class Away:
         async def waiting(self, _chat):
-            raise StoreAway("the store is away")
+            raise StoreUnavailable("the store is away")
 
     for turns_of_the_loop in range(6):
-        wall = Wall(Bot(), 42, PACE, Traffic(PACE))
-        chat = Conversation(wall, services=None, records=Away(), commands=None, house=None)
+        wall = ChatOutbox(Bot(), 42, PACE, BotRateLimiter(PACE))
+        chat = ChatConversation(wall, services=None, records=Away(), commands=None, house=None)
         running = asyncio.create_task(chat.run())
         await asyncio.sleep(0.02)
         chat.wake()

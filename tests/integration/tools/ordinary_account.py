@@ -11,12 +11,12 @@ from pathlib import Path
 import orjson
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ToolError
+from interlock.core.errors import ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.programs import RG, locate
-from interlock.tools.base import ToolContext, ToolLimits
 from interlock.tools.builtins import FileServices
+from interlock.tools.tool import ToolContext, ToolLimits
 from interlock.wiring import build_registry
 
 _CAPABILITY_VERSION_3 = 0x20080522

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.events.feed import whole_stream
-from interlock.gates.policy import FsPolicy, ShellPolicy, ToolPolicy
-from interlock.sandbox.paths import Territory
-from interlock.sandbox.unconfined import UnconfinedBackend
-from interlock.tools.base import Effect
-from interlock.tools.shell import run
-from interlock.tools.shell.outputs import KeptOutputs
+from interlock.log.read import iter_stream
+from interlock.policy.policy import FsPolicy, ShellPolicy, ToolPolicy
+from interlock.sandbox.paths import PathResolver
+from interlock.sandbox.unconfined_backend import UnconfinedBackend
+from interlock.tools.shell import command_runner
+from interlock.tools.shell.output_spool import OutputSpool
+from interlock.tools.tool import Effect
 from tests.harness.tool_calls import SECRET, ToolHarness
 from tests.integration.tools.slowness import Slow
 
@@ -101,7 +101,7 @@ async def test_a_command_that_takes_too_long_is_stopped_and_what_it_wrote_is_sho
 
 
 async def test_a_call_may_not_take_longer_than_the_policy_says(shell: ToolHarness):
-    from interlock.gates.situation import CallLimits
+    from interlock.policy.inputs import CallLimits
 
     shell.limits = CallLimits(timeout_seconds=0.3, max_timeout_seconds=0.4)
     result = await shell.call("bash", cmd="sleep 60", timeout_seconds=50)
@@ -275,7 +275,7 @@ async def test_names_put_back_after_a_stopped_command_are_an_event_under_the_cal
     with pytest.raises(asyncio.CancelledError):
         await calling
     with shell.store.database.reading() as connection:
-        events = [event.header for event in whole_stream(connection, shell.session_id)][-3:]
+        events = [event.header for event in iter_stream(connection, shell.session_id)][-3:]
     assert [event.kind for event in events] == [
         *("tool_call.started", "tool_call.restored", "tool_call.failed")
     ]
@@ -351,7 +351,7 @@ async def test_a_command_that_is_cancelled_before_it_runs_leaves_nothing_open(
     shell: ToolHarness, monkeypatch, open_descriptors, step
 ):
     assert (await shell.call("bash", cmd="true")).ok
-    owner, name = (KeptOutputs, "begin") if step == "its output is begun" else (Territory, "open")
+    owner, name = (OutputSpool, "begin") if step == "its output is begun" else (PathResolver, "open")
     slow = Slow(getattr(owner, name))
     monkeypatch.setattr(owner, name, lambda *given: slow(*given) if _is_it(given) else slow.step(*given))
     before = open_descriptors()
@@ -362,15 +362,15 @@ async def test_a_command_that_is_cancelled_before_it_runs_leaves_nothing_open(
 
 def _is_it(given: tuple[object, ...]) -> bool:
     """The folder is looked at before, when the call is judged."""
-    return not isinstance(given[0], Territory) or given[-1] == os.O_RDONLY | os.O_DIRECTORY
+    return not isinstance(given[0], PathResolver) or given[-1] == os.O_RDONLY | os.O_DIRECTORY
 
 
 async def test_what_a_command_left_behind_may_take_longer_to_remove_than_it_had_time(
     shell: ToolHarness, monkeypatch
 ):
     """A hundred thousand files in its temporary folder must not cost its result."""
-    removing = Slow(run.remove_job_directory)
-    monkeypatch.setattr(run, "remove_job_directory", removing)
+    removing = Slow(command_runner.remove_job_directory)
+    monkeypatch.setattr(command_runner, "remove_job_directory", removing)
     result = await shell.call("bash", cmd='echo "$TMPDIR"; sleep 60', timeout_seconds=1)
     assert result.failure.error_code == "TIMEOUT"
     assert result.stdout.startswith("/"), "what it wrote until then is not shown"

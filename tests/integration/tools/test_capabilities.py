@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.situation import CallLimits
-from interlock.tools.base import Effect
+from interlock.policy.inputs import CallLimits
+from interlock.tools.tool import Effect
 from tests.harness.tool_calls import ToolHarness
 
 READ_ONLY = {"list_files", "read_file", "search_files", "get_project_structure"}

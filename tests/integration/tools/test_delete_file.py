@@ -136,25 +136,25 @@ async def test_what_is_mounted_is_not_removed(harness: ToolHarness):
 CLOSED = """
 import asyncio, os, sys
 from pathlib import Path
-from interlock.infra.errors import ToolError
-from interlock.sandbox.changes import FileChanges, Origin
-from interlock.sandbox.folders import refuse_protected_inside
-from interlock.sandbox.kept import KeptVersions
-from interlock.sandbox.paths import Access, Territory
+from interlock.core.errors import ToolError
+from interlock.sandbox.changes import FileChanger, ChangeOrigin
+from interlock.sandbox.directories import refuse_protected_inside
+from interlock.sandbox.undo_store import UndoStore
+from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
 root, state = Path(sys.argv[1]), Path(sys.argv[2])
 os.setgid(65534); os.setuid(65534)
-territory = Territory(SandboxProfile((root,), (root,)))
-changes = FileChanges(KeptVersions(state, max_bytes=1 << 20))
+territory = PathResolver(SandboxProfile((root,), (root,)))
+changes = FileChanger(UndoStore(state, max_bytes=1 << 20))
 for name in ("unreadable", "unwritable", "file"):
     try:
-        changes.delete(territory, territory.find(name, Access.write, follow=False),
-                       Origin("s", "c", None), lambda: None)
+        changes.delete(territory, territory.find(name, PathAccess.write, follow=False),
+                       ChangeOrigin("s", "c", None), lambda: None)
         print(name, "deleted")
     except (ToolError, OSError) as error:
         print(name, "refused")
-place = territory.find("unreadable", Access.write, follow=False)
+place = territory.find("unreadable", PathAccess.write, follow=False)
 try:
     refuse_protected_inside(territory, place, moved_to=place)
 except ToolError as error:
@@ -245,10 +245,10 @@ async def test_a_folder_that_takes_the_place_of_a_file_after_judging_stays(
     file = harness.write("f", "x")
     work = DeleteFileTool.work
 
-    def late(self, plan, territory, context):
+    def late(self, plan, resolver, context):
         file.unlink()
         harness.write("f/.git/config", "precious")
-        return work(self, plan, territory, context)
+        return work(self, plan, resolver, context)
 
     monkeypatch.setattr(DeleteFileTool, "work", late)
     assert await harness.refused("delete_file", path="f") == "STALE_READ"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.tools.builtins.edit_file import _Edit
-from interlock.tools.files.text import TextForm
+from interlock.tools.files.text_format import TextFormat
 from tests.harness.tool_calls import SECRET, ToolHarness
 from tests.unit.sandbox.conftest import open_descriptors
 
@@ -351,7 +351,7 @@ def test_what_was_known_is_known_where_it_is_after_the_edit(text, find, replace,
     """A model of the known parts: every character carries whether it was seen."""
     if find not in text:
         return
-    edit = _Edit(text.encode(), TextForm(), find, replace, "f")
+    edit = _Edit(text.encode(), TextFormat(), find, replace, "f")
     places = edit.places if every else edit.places[:1]
     seen = [any(begin <= at < end for begin, end in spans) for at in range(len(text))]
     for at in places:

@@ -216,7 +216,7 @@ async def test_a_moved_file_has_to_be_read_under_its_new_name(harness: ToolHarne
 async def test_an_undo_makes_what_was_known_stale(harness: ToolHarness):
     await harness.ok("write_file", path="f", content="one")
     await harness.ok("write_file", path="f", content="two")
-    await harness.undo.take_back(f"call_{harness._count}", who="test")
+    await harness.undo.revert(f"call_{harness._count}", who="test")
     assert await overwrite(harness) == "STALE_READ"
 
 

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.gates.situation import CallLimits
+from interlock.policy.inputs import CallLimits
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.sandbox.tree import MAX_DEPTH
+from interlock.sandbox.directory_walk import MAX_DEPTH
 from interlock.tools.builtins.list_files import ListFilesTool
 from tests.harness.tool_calls import SECRET, ToolHarness
 

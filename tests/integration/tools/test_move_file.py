@@ -7,7 +7,7 @@ import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.sandbox import changes
-from interlock.sandbox.tree import MAX_DEPTH
+from interlock.sandbox.directory_walk import MAX_DEPTH
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.trees import tree
@@ -231,9 +231,9 @@ async def test_what_appears_at_the_destination_in_between_is_not_replaced(
     harness.write("old", "old")
     real = changes._rename
 
-    def late(territory, old, destination, **more):
+    def late(resolver, old, destination, **more):
         destination.path.write_text("somebody's")
-        return real(territory, old, destination, **more)
+        return real(resolver, old, destination, **more)
 
     monkeypatch.setattr(changes, "_rename", late)
     assert await harness.refused("move_file", source="a", destination="b") == "EXECUTION_ERROR"

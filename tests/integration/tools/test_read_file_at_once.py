@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from interlock.sandbox import cached
-from interlock.sandbox.paths import Territory
+from interlock.sandbox import nonblocking_read
+from interlock.sandbox.paths import PathResolver
 from interlock.tools.builtins import read_file
 from tests.harness.tool_calls import SECRET, ToolHarness
 
@@ -69,7 +69,7 @@ async def test_what_was_read_at_once_may_be_edited(harness: ToolHarness):
 
 async def test_it_takes_one_commit_and_no_thread(harness: ToolHarness, monkeypatch):
     status = harness.write("a.txt", "one\n").stat()
-    if (os.major(status.st_dev), os.minor(status.st_dev)) not in cached._local_devices():
+    if (os.major(status.st_dev), os.minor(status.st_dev)) not in nonblocking_read._local_devices():
         pytest.skip("the tests do not run on a local disk")
     await harness.ok("read_file", path="a.txt")
     log = harness.store.log
@@ -78,7 +78,9 @@ async def test_it_takes_one_commit_and_no_thread(harness: ToolHarness, monkeypat
     monkeypatch.setattr(
         log._writer, "submit", lambda unit, **how: (submitted.append(unit), submit(unit, **how))[1]
     )
-    monkeypatch.setattr(Territory, "find", lambda *_a, **_o: pytest.fail("it was looked for on a thread"))
+    monkeypatch.setattr(
+        PathResolver, "find", lambda *_a, **_o: pytest.fail("it was looked for on a thread")
+    )
     await harness.ok("read_file", path="a.txt")
     assert [[draft.kind for draft in unit.drafts] for unit in submitted] == [
         ["tool_call.started", "tool_call.completed"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.gates.situation import CallLimits
-from interlock.tools.files.cursor import make_cursor, subject_of
+from interlock.policy.inputs import CallLimits
+from interlock.tools.files.cursor import cursor_subject, make_cursor
 from tests.harness.tool_calls import SECRET, ToolHarness
 
 
@@ -121,7 +121,7 @@ async def test_a_cursor_of_another_file_or_of_nobody_is_refused(harness: ToolHar
     for name in ("a.txt", "b.txt"):
         harness.write(name, "one\ntwo\n")
     cursor = (await harness.ok("read_file", path="a.txt", line_count=1)).next_page_cursor
-    forged = make_cursor(subject_of("read", harness.root / "a.txt"), "v", {"offset": 2**63})
+    forged = make_cursor(cursor_subject("read", harness.root / "a.txt"), "v", {"offset": 2**63})
     for path, bad in (("b.txt", cursor), ("a.txt", "garbage"), ("a.txt", "NQ"), ("a.txt", forged)):
         assert await harness.refused("read_file", path=path, cursor=bad) == "INVALID_ARGS"
 

@@ -80,7 +80,7 @@ def test_files_without_permission_are_said_to_be_missing(harness: ToolHarness, a
 
 
 async def test_without_rg_it_is_said_what_to_install(harness: ToolHarness, monkeypatch):
-    monkeypatch.setattr("interlock.wiring.situation.locate", lambda _program, _opened: None)
+    monkeypatch.setattr("interlock.wiring.authority_inputs.locate", lambda _program, _opened: None)
     result = await harness.call("search_files", pattern="x")
     assert result.failure is not None
     assert result.failure.error_code == "TOOL_NOT_AVAILABLE"

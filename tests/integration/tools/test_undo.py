@@ -5,9 +5,9 @@ import stat
 
 import pytest
 
+from interlock.core.errors import NothingToUndo
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.infra.errors import NothingToUndo
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.trees import tree
 from tests.integration.tools.undoing import house, rewritten, undo, undone
@@ -135,11 +135,11 @@ async def test_each_file_is_named_once_with_what_became_of_it(harness: ToolHarne
 
 async def test_one_call_a_task_or_a_session(harness: ToolHarness):
     async def in_task(task: str, path: str) -> str:
-        from interlock.events.ledger import Scope
+        from interlock.log.stream_appender import EventScope
 
         harness._count += 1
         call = f"call_{harness._count}"
-        context = CallContext(harness.session_id, scope=Scope(task, None))
+        context = CallContext(harness.session_id, scope=EventScope(task, None))
         arguments = {"path": path, "content": "x"}
         await harness.runner.call(ToolCall(call, "write_file", arguments), harness.authority(), context)
         return call
@@ -157,12 +157,12 @@ async def test_one_call_a_task_or_a_session(harness: ToolHarness):
 
 
 async def test_what_two_sessions_did_to_one_file_in_one_task_goes_back_in_order(harness: ToolHarness):
-    from interlock.events.ledger import Scope
+    from interlock.log.stream_appender import EventScope
 
     other = (await harness.store.sessions.create(opened_by="test")).id
     file = harness.write("f", "0")
     for number, session in enumerate([harness.session_id, other, harness.session_id]):
-        context = CallContext(session, scope=Scope("task", None))
+        context = CallContext(session, scope=EventScope("task", None))
         call = ToolCall(f"x{number}", "write_file", {"path": "f", "content": "+", "mode": "append"})
         assert (await harness.runner.call(call, harness.authority(), context)).ok
     assert file.read_text() == "0+++"
@@ -193,7 +193,7 @@ async def test_a_call_named_like_an_undo_is_part_of_the_sessions_work(harness: T
 @pytest.mark.parametrize("identity", ["nothing", "", "..", "/", "*", "a" * 5000, "\0", "é"])
 async def test_there_is_nothing_to_take_back_of_what_is_not_known(harness: ToolHarness, identity):
     with pytest.raises(NothingToUndo):
-        await harness.undo.take_back(identity, who="test")
+        await harness.undo.revert(identity, who="test")
 
 
 async def test_a_deleted_session_can_not_be_undone(harness: ToolHarness):

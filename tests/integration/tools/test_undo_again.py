@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from interlock.events.ledger import Scope
+from interlock.core.errors import NothingToUndo
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.infra.errors import NothingToUndo
-from interlock.sandbox.changes import FileChanges
-from interlock.sandbox.kept import KeptVersions
+from interlock.log.stream_appender import EventScope
+from interlock.sandbox.changes import FileChanger
 from interlock.sandbox.undo import Undo
-from interlock.tools.files.undoing import UndoDesk
+from interlock.sandbox.undo_store import UndoStore
+from interlock.tools.files.undo_service import UndoService
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.trees import tree
@@ -69,12 +69,12 @@ async def test_of_a_task_only_its_own_undo_is_redone(harness: ToolHarness):
     async def session_of(task: str) -> str | None:
         return harness.session_id if task in {"t1", "t2"} else None
 
-    desk = UndoDesk(harness.kept, harness.store.log, session_of)
+    desk = UndoService(harness.kept, harness.store.log, session_of)
     for task in ("t1", "t2"):
-        context = CallContext(harness.session_id, scope=Scope(task, None))
+        context = CallContext(harness.session_id, scope=EventScope(task, None))
         call = ToolCall(f"call_{task}", "write_file", {"path": task, "content": "x"})
         assert (await harness.runner.call(call, harness.authority(), context)).ok
-    report = await desk.take_back("t1", who="test")
+    report = await desk.revert("t1", who="test")
     for task, undo_id in (
         ("t2", report.undo_id),
         ("t1", "call_t1"),
@@ -89,7 +89,7 @@ async def test_of_a_task_only_its_own_undo_is_redone(harness: ToolHarness):
     assert tree(harness.root).keys() == {"t1", "t2"}
     kind, started = harness.events()[-2]
     assert (kind, started["of"]) == ("undo.started", report.undo_id)
-    await desk.take_back("t1", who="test")
+    await desk.revert("t1", who="test")
     assert tree(harness.root).keys() == {"t2"}
 
 
@@ -106,7 +106,7 @@ async def test_whoever_stops_waiting_for_an_undo_has_it_told_to_its_end(harness:
     """Somebody closes the page in the middle of it: the files are taken back, and the log says so."""
     file = harness.write("f", "one")
     await rewritten(harness, "f", "two")
-    real, begun, go_on = Undo.take_back, asyncio.Event(), threading.Event()
+    real, begun, go_on = Undo.revert, asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
     def slowly(self, *arguments):
@@ -114,7 +114,7 @@ async def test_whoever_stops_waiting_for_an_undo_has_it_told_to_its_end(harness:
         go_on.wait(10)
         return real(self, *arguments)
 
-    monkeypatch.setattr(Undo, "take_back", slowly)
+    monkeypatch.setattr(Undo, "revert", slowly)
     undoing = asyncio.create_task(undo(harness))
     await begun.wait()
     undoing.cancel()
@@ -133,13 +133,13 @@ async def test_a_call_killed_after_its_effect_can_be_undone(harness: ToolHarness
     """There is no outcome in the log, but there is an entry."""
     file = harness.write("f", "one")
     await harness.ok("read_file", path="f")
-    real = FileChanges.replace
+    real = FileChanger.replace
 
     def killed(self, *arguments, **more):
         real(self, *arguments, **more)
         raise SystemExit
 
-    monkeypatch.setattr(FileChanges, "replace", killed)
+    monkeypatch.setattr(FileChanger, "replace", killed)
     assert await harness.refused("write_file", path="f", content="two") == "EXECUTION_ERROR"
     assert file.read_text() == "two"
     monkeypatch.undo()
@@ -157,7 +157,7 @@ async def test_a_call_killed_before_its_effect_is_nothing_to_take_back(harness: 
     before = tree(harness.root, times=True)
     await rewritten(harness, "f", "two")
     between = tree(harness.root, times=True)
-    monkeypatch.setattr(KeptVersions, "drop", lambda self, entry: None)
+    monkeypatch.setattr(UndoStore, "drop", lambda self, entry: None)
     real = harness.kept.keep
 
     def killed(change, pieces=()):
@@ -197,7 +197,7 @@ async def test_an_undo_that_was_cut_short_is_finished_by_the_next(harness: ToolH
     await harness.ok("move_file", source="source", destination="x/moved")
     await harness.ok("move_file", source="over", destination="under", overwrite=True)
     await harness.ok("write_file", path="n/n", content="x")
-    monkeypatch.setattr(KeptVersions, "drop", lambda self, entry: None)
+    monkeypatch.setattr(UndoStore, "drop", lambda self, entry: None)
     await undone(harness)
     assert tree(harness.root) == before
     monkeypatch.undo()

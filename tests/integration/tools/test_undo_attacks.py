@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from interlock.infra.errors import NothingToUndo
+from interlock.core.errors import NothingToUndo
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.undoing import left, rewritten, undo
 

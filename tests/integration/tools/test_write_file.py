@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.sandbox import files
+from interlock.sandbox import file_io
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.writing import leftovers, read_then
 
@@ -56,13 +56,13 @@ async def test_a_new_file_has_the_permissions_of_any_new_file(harness: ToolHarne
 
 
 async def test_creating_never_replaces_a_file_that_appears_in_between(harness: ToolHarness, monkeypatch):
-    real = files._new_file
+    real = file_io._new_file
 
     def late(folder, mode):
         harness.write("d/n", "somebody's")
         return real(folder, mode)
 
-    monkeypatch.setattr(files, "_new_file", late)
+    monkeypatch.setattr(file_io, "_new_file", late)
     assert await harness.refused("write_file", path="d/n", content="mine") == "STALE_READ"
     assert (harness.root / "d/n").read_text() == "somebody's"
     assert not list(harness.kept.entries(harness.session_id))
@@ -201,7 +201,7 @@ async def test_a_mark_that_the_file_has_itself_may_stay(harness: ToolHarness, en
 @pytest.mark.parametrize("before", [5, len(MARK) - 1, len(MARK), len(MARK) + 1, 0])
 async def test_a_mark_is_counted_once_wherever_it_lies_in_a_large_file(harness: ToolHarness, before):
     """Also across the pieces in which the file is looked through, and at the end of one."""
-    text = "x" * (files.CHUNK_BYTES - before) + MARK + "\n" + "y\n" * 100
+    text = "x" * (file_io.CHUNK_BYTES - before) + MARK + "\n" + "y\n" * 100
     file = harness.write("doc", text)
     await harness.pages("read_file", path="doc")
     twice = f"{MARK} {MARK}\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.kept import KeptVersions
-from interlock.tools.blocking import CancelSignal
+from interlock.sandbox.undo_store import UndoStore
+from interlock.tools.threads import CancelSignal
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.writing import leftovers, read_then
@@ -47,25 +47,25 @@ async def test_a_full_state_disk_stops_the_change(harness: ToolHarness, tmp_path
 WRITER = """
 import hashlib, itertools, sys
 from pathlib import Path
-from interlock.sandbox.changes import FileChanges, Origin
-from interlock.sandbox.files import opened_in
-from interlock.sandbox.kept import KeptVersions
-from interlock.sandbox.paths import Access, Territory
+from interlock.sandbox.changes import FileChanger, ChangeOrigin
+from interlock.sandbox.file_io import open_file_in
+from interlock.sandbox.undo_store import UndoStore
+from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
 root, state = Path(sys.argv[1]), Path(sys.argv[2])
-territory = Territory(SandboxProfile((root,), (root,)))
-changes = FileChanges(KeptVersions(state, max_bytes=1 << 20))
-place = territory.find("f", Access.write)
+territory = PathResolver(SandboxProfile((root,), (root,)))
+changes = FileChanger(UndoStore(state, max_bytes=1 << 20))
+place = territory.find("f", PathAccess.write)
 sys.stdout.write("up\\n")
 sys.stdout.flush()
 for number in itertools.count(int(sys.argv[3])):
     data = (b"%08d" % number) * 4000
-    with territory.parent(place) as parent, opened_in(parent.descriptor, "f", "f") as file:
+    with territory.parent(place) as parent, open_file_in(parent.descriptor, "f", "f") as file:
         changes.replace(
             parent, place, file, iter((data[:7000], data[7000:])),
             before_sha256=file.sha256(lambda: None), after_sha256=hashlib.sha256(data).hexdigest(),
-            origin=Origin("s", f"call_{number}", None), commit=lambda: None,
+            origin=ChangeOrigin("s", f"call_{number}", None), commit=lambda: None,
         )
 """
 
@@ -100,7 +100,7 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path, times):
         child.wait()
         child.stdout.close()
         found.add(file.read_bytes())
-        for entry in KeptVersions(state, max_bytes=1 << 20).entries("s"):
+        for entry in UndoStore(state, max_bytes=1 << 20).entries("s"):
             with entry.content() as content:
                 found.add(content.read())
     assert [data[:8] for data in found if data != data[:8] * 4000] == []

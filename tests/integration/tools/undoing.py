@@ -2,12 +2,12 @@
 
 import os
 
-from interlock.tools.files.undoing import UndoReport
+from interlock.tools.files.undo_service import UndoReport
 from tests.harness.tool_calls import ToolHarness
 
 
 async def undo(make_harness: ToolHarness, identity: str = "") -> UndoReport:
-    return await make_harness.undo.take_back(identity or make_harness.session_id, who="test")
+    return await make_harness.undo.revert(identity or make_harness.session_id, who="test")
 
 
 async def undone(make_harness: ToolHarness, identity: str = "") -> UndoReport:

@@ -10,25 +10,39 @@ from pathlib import Path
 
 import pytest
 
-from interlock.worker.local_wire import LOCK, MAX_LINE_BYTES, RETRY_SECONDS, SOCKET, LocalWire, _End
-from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted
-from tests.harness.logs import capture_logs
+from interlock.runtime.bus import (
+    CancelRequested,
+    LogAppended,
+    ResyncRequested,
+    TextAppended,
+    TextEnded,
+    WorkAvailable,
+)
+from interlock.runtime.unix_socket_bus import (
+    LOCK,
+    MAX_LINE_BYTES,
+    RETRY_SECONDS,
+    SOCKET,
+    UnixSocketBus,
+    _Peer,
+)
+from tests.harness.log_capture import capture_logs
 from tests.harness.tasks import until
 
 SPEAKER = """
 import asyncio, sys
 from pathlib import Path
-from interlock.worker.local_wire import LocalWire
-from interlock.worker.wire import Ring
+from interlock.runtime.unix_socket_bus import UnixSocketBus
+from interlock.runtime.bus import WorkAvailable
 
 async def main():
-    wire = LocalWire(Path(sys.argv[1]))
+    wire = UnixSocketBus(Path(sys.argv[1]))
     hear = lambda signal: print(signal.session_id, flush=True)
     running = asyncio.create_task(wire.run(hear, lambda: True))
     while not wire.is_connected:
         await asyncio.sleep(0.01)
     print("host" if wire.is_host else "joined", flush=True)
-    wire.send(Ring("from-" + sys.argv[2]))
+    wire.send(WorkAvailable("from-" + sys.argv[2]))
     await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -37,11 +51,11 @@ asyncio.run(main())
 
 class Station:
     def __init__(self, folder):
-        self.wire = LocalWire(folder)
+        self.bus = UnixSocketBus(folder)
         self.heard = []
 
     async def on(self):
-        await self.wire.run(self.heard.append, lambda: True)
+        await self.bus.run(self.heard.append, lambda: True)
 
 
 @asynccontextmanager
@@ -50,7 +64,7 @@ async def stations(folder, count):
     tasks = []
     for station in made:
         tasks.append(asyncio.create_task(station.on()))
-        await until(lambda station=station: station.wire.is_connected)
+        await until(lambda station=station: station.bus.is_connected)
     try:
         yield made
     finally:
@@ -63,26 +77,26 @@ async def test_a_folder_that_nobody_has_made_yet_is_made_for_its_owner_alone(tmp
     """The store may be elsewhere: then nobody else makes it."""
     folder = tmp_path / "not" / "there"
     async with stations(folder, 2) as (host, other):
-        other.wire.send(Ring("s"))
-        await until(lambda: host.heard == [Ring("s")])
+        other.bus.send(WorkAvailable("s"))
+        await until(lambda: host.heard == [WorkAvailable("s")])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 async def test_everybody_hears_everybody_but_themselves(tmp_path):
     async with stations(tmp_path, 3) as (host, one, other):
-        assert [host.wire.is_host, one.wire.is_host, other.wire.is_host] == [True, False, False]
-        await until(lambda: len(host.wire._ends) == 2)
+        assert [host.bus.is_host, one.bus.is_host, other.bus.is_host] == [True, False, False]
+        await until(lambda: len(host.bus._ends) == 2)
         signals = [
-            Ring("s"),
-            Piece("s", "t", 1, 0, 'two\nlines "quoted" 文'),
-            Silence("s", "t"),
-            Wanted("s"),
-            Stir("s"),
-            Grown("s"),
+            WorkAvailable("s"),
+            TextAppended("s", "t", 1, 0, 'two\nlines "quoted" 文'),
+            TextEnded("s", "t"),
+            ResyncRequested("s"),
+            CancelRequested("s"),
+            LogAppended("s"),
         ]
         for speaker in (host, one, other):
             for signal in signals:
-                speaker.wire.send(signal)
+                speaker.bus.send(signal)
             for listener in {host, one, other} - {speaker}:
                 await until(lambda listener=listener: len(listener.heard) >= len(signals))
                 assert listener.heard == signals
@@ -100,9 +114,9 @@ async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
     deep = tmp_path / ("long" * 20) / ("name" * 20)
     deep.mkdir(parents=True)
     async with stations(deep, 2) as (host, one):
-        one.wire.send(Ring("s"))
+        one.bus.send(WorkAvailable("s"))
         await until(lambda: bool(host.heard))
-        assert host.heard == [Ring("s")]
+        assert host.heard == [WorkAvailable("s")]
 
 
 @pytest.mark.parametrize(
@@ -128,40 +142,40 @@ async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
 )
 async def test_what_is_no_signal_is_passed_over(tmp_path, garbage):
     async with stations(tmp_path, 2) as (host, one):
-        end = next(iter(one.wire._ends))
+        end = next(iter(one.bus._ends))
         end.write(garbage)
-        one.wire.send(Ring("after"))
+        one.bus.send(WorkAvailable("after"))
         await until(lambda: bool(host.heard))
-        assert host.heard == [Ring("after")]
+        assert host.heard == [WorkAvailable("after")]
 
 
 async def test_a_line_without_an_end_is_cut_off(tmp_path, monkeypatch):
-    monkeypatch.setattr("interlock.worker.local_wire.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("interlock.runtime.unix_socket_bus.MAX_LINE_BYTES", 1000)
     async with stations(tmp_path, 2) as (host, one):
-        await until(lambda: bool(host.wire._ends))
-        cut = set(host.wire._ends)
-        next(iter(one.wire._ends)).write(b"x" * 5000)
+        await until(lambda: bool(host.bus._ends))
+        cut = set(host.bus._ends)
+        next(iter(one.bus._ends)).write(b"x" * 5000)
         # It comes back by itself.
-        await until(lambda: bool(host.wire._ends) and not host.wire._ends & cut)
-        assert len(host.wire._ends) == 1
-        one.wire.send(Ring("again"))
+        await until(lambda: bool(host.bus._ends) and not host.bus._ends & cut)
+        assert len(host.bus._ends) == 1
+        one.bus.send(WorkAvailable("again"))
         await until(lambda: bool(host.heard))
-        assert host.heard == [Ring("again")]
+        assert host.heard == [WorkAvailable("again")]
 
 
 async def test_a_line_that_comes_byte_by_byte_keeps_nobody_waiting(tmp_path):
     """Looking through what is there for each byte would take minutes, of everything this process does."""
-    wire = LocalWire(tmp_path)
+    bus = UnixSocketBus(tmp_path)
     heard = []
-    wire._hear = heard.append
-    end = _End(wire)
+    bus._hear = heard.append
+    end = _Peer(bus)
     began = time.process_time()
     for _ in range(MAX_LINE_BYTES // 16):
         end.data_received(b"x")
     assert time.process_time() - began < 3
     end.data_received(b'\n["ring", "s"]\n["ri')
     end.data_received(b'ng", "t"]\n')
-    assert heard == [Ring("s"), Ring("t")]
+    assert heard == [WorkAvailable("s"), WorkAvailable("t")]
 
 
 async def test_a_switchboard_that_sends_everybody_away_is_not_asked_without_a_pause(tmp_path):
@@ -173,7 +187,7 @@ async def test_a_switchboard_that_sends_everybody_away_is_not_asked_without_a_pa
         writer.close()
 
     server = await asyncio.start_unix_server(send_away, tmp_path / SOCKET)
-    running = asyncio.create_task(LocalWire(tmp_path).run(lambda _signal: None, lambda: True))
+    running = asyncio.create_task(UnixSocketBus(tmp_path).run(lambda _signal: None, lambda: True))
     await asyncio.sleep(1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -186,10 +200,10 @@ async def test_a_lock_that_leads_elsewhere_is_not_followed_and_told_once(tmp_pat
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / LOCK).symlink_to(tmp_path / "elsewhere")
-    running = asyncio.create_task((wire := LocalWire(folder)).run(lambda _signal: None, lambda: True))
+    running = asyncio.create_task((bus := UnixSocketBus(folder)).run(lambda _signal: None, lambda: True))
     with capture_logs() as logs:
         await until(lambda: len(logs) >= 3)
-        assert not wire.is_connected
+        assert not bus.is_connected
         assert not (tmp_path / "elsewhere").exists()
         # It was tried several times, and told once.
         assert [line["log_level"] for line in logs[:3]] == ["warning", "debug", "debug"]
@@ -201,7 +215,7 @@ async def test_a_lock_that_leads_elsewhere_is_not_followed_and_told_once(tmp_pat
         await server.wait_closed()
         await until(lambda: any(line["log_level"] == "warning" for line in logs[3:]))
     (folder / LOCK).unlink()
-    await until(lambda: wire.is_host)
+    await until(lambda: bus.is_host)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -219,14 +233,19 @@ async def test_when_the_host_is_killed_another_takes_its_place(tmp_path):
         async with stations(tmp_path, 2) as (one, other):
             host.kill()
             host.wait()
-            await until(lambda: one.wire.is_host or other.wire.is_host)
-            await until(lambda: one.wire.is_connected and other.wire.is_connected)
-            await until(lambda: bool(one.wire._ends and other.wire._ends))
-            one.wire.send(Ring("still"))
-            await until(lambda: other.heard == [Ring("still")])
+            await until(lambda: one.bus.is_host or other.bus.is_host)
+            await until(lambda: one.bus.is_connected and other.bus.is_connected)
+            await until(lambda: bool(one.bus._ends and other.bus._ends))
+            one.bus.send(WorkAvailable("still"))
+            await until(lambda: other.heard == [WorkAvailable("still")])
             late = await asyncio.to_thread(speaker, "late")
             try:
-                await until(lambda: Ring("from-late") in one.heard and Ring("from-late") in other.heard)
+                await until(
+                    lambda: (
+                        WorkAvailable("from-late") in one.heard
+                        and WorkAvailable("from-late") in other.heard
+                    )
+                )
             finally:
                 late.kill()
                 late.wait()
@@ -246,7 +265,7 @@ async def test_a_switchboard_that_cannot_be_opened_leaves_no_socket(tmp_path):
     before = open_sockets()
     # The exception keeps the frames that it passed, and what they held.
     with pytest.raises(OSError) as failed:  # noqa: PT011 - what it is differs with the file system
-        await LocalWire(tmp_path)._host()
+        await UnixSocketBus(tmp_path)._host()
     assert open_sockets() == before
     assert failed.value.filename
 
@@ -254,7 +273,7 @@ async def test_a_switchboard_that_cannot_be_opened_leaves_no_socket(tmp_path):
 @pytest.mark.parametrize("steps", range(4))
 async def test_a_switchboard_that_is_told_to_end_while_it_opens_leaves_no_socket(tmp_path, steps):
     before = open_sockets()
-    hosting = asyncio.create_task(LocalWire(tmp_path)._host())
+    hosting = asyncio.create_task(UnixSocketBus(tmp_path)._host())
     for _ in range(steps):
         await asyncio.sleep(0)
     hosting.cancel()

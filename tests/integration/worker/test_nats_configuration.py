@@ -8,9 +8,9 @@ from pathlib import Path
 import nats
 import pytest
 
-from interlock.worker.nats_wire import NatsWire, Servers, tried
-from interlock.worker.wire import Piece, Ring, Stir
-from tests.harness.services import NATS_PROGRAM
+from interlock.runtime.bus import CancelRequested, TextAppended, WorkAvailable
+from interlock.runtime.nats_bus import NatsBus, NatsServers, check_nats_servers
+from tests.harness.external_services import NATS_PROGRAM
 from tests.harness.tasks import until
 from tests.integration.worker.test_nats_wire import Station, on_air
 
@@ -47,39 +47,42 @@ def port(tmp_path):
 
 
 def servers(port, password=PASSWORD):
-    return Servers([f"nats://127.0.0.1:{port}"], "interlock", password)
+    return NatsServers([f"nats://127.0.0.1:{port}"], "interlock", password)
 
 
 class Ours(Station):
     """With the prefix that the permissions are for."""
 
     def __init__(self, port, *, room=0):
-        self.wire = NatsWire(servers(port), "interlock")
+        self.bus = NatsBus(servers(port), "interlock")
         self.heard = []
         self.room = room
 
 
 async def test_rings_and_running_answers_go_over_it(port):
     gateway, worker = Ours(port), Ours(port, room=1)
-    assert await tried(servers(port), "interlock") == ""
+    assert await check_nats_servers(servers(port), "interlock") == ""
     async with on_air(gateway, worker):
-        gateway.wire.watch("s_1")
-        gateway.wire.send(Ring("s_1"))
-        await until(lambda: worker.of(Ring) == [Ring("s_1")])
-        gateway.wire.send(Stir("s_1"))
-        await until(lambda: worker.of(Stir) == [Stir("s_1")])
-        piece = Piece("s_1", "t_1", 1, 0, "Hello")
+        gateway.bus.watch("s_1")
+        gateway.bus.send(WorkAvailable("s_1"))
+        await until(lambda: worker.of(WorkAvailable) == [WorkAvailable("s_1")])
+        gateway.bus.send(CancelRequested("s_1"))
+        await until(lambda: worker.of(CancelRequested) == [CancelRequested("s_1")])
+        piece = TextAppended("s_1", "t_1", 1, 0, "Hello")
 
         async def told():
-            worker.wire.send(piece)
-            return bool(gateway.of(Piece))
+            worker.bus.send(piece)
+            return bool(gateway.of(TextAppended))
 
         await until(told)
 
 
 @pytest.mark.parametrize("password", ["wrong-password", ""])
 async def test_nobody_comes_in_without_the_password(port, password):
-    assert "authorization violation" in (await tried(servers(port, password), "interlock")).lower()
+    assert (
+        "authorization violation"
+        in (await check_nats_servers(servers(port, password), "interlock")).lower()
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,18 @@ import nats
 import nats.js.errors
 import pytest
 
-from interlock.worker.nats_wire import CONSUMER, NatsWire, Servers, tried
-from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted, encoded
-from tests.harness.logs import capture_logs
-from tests.harness.services import NatsServer
+from interlock.runtime.bus import (
+    CancelRequested,
+    LogAppended,
+    ResyncRequested,
+    TextAppended,
+    TextEnded,
+    WorkAvailable,
+    encode_message,
+)
+from interlock.runtime.nats_bus import CONSUMER, NatsBus, NatsServers, check_nats_servers
+from tests.harness.external_services import NatsServer
+from tests.harness.log_capture import capture_logs
 from tests.harness.tasks import until
 
 
@@ -23,16 +31,16 @@ def server(tmp_path):
 
 class Station:
     def __init__(self, server, *, room=0, password=None):
-        servers = Servers([server.address], server.user, password or server.password)
-        self.wire = NatsWire(servers, "test")
+        servers = NatsServers([server.address], server.user, password or server.password)
+        self.bus = NatsBus(servers, "test")
         self.heard = []
         self.room = room
 
     def has_room(self):
-        return len(self.of(Ring)) < self.room
+        return len(self.of(WorkAvailable)) < self.room
 
     async def on(self):
-        await self.wire.run(self.heard.append, self.has_room)
+        await self.bus.run(self.heard.append, self.has_room)
 
     def of(self, kind):
         return [signal for signal in self.heard if isinstance(signal, kind)]
@@ -43,7 +51,7 @@ async def on_air(*stations):
     tasks = [asyncio.create_task(station.on()) for station in stations]
     try:
         for station in stations:
-            await until(lambda station=station: station.wire.is_connected)
+            await until(lambda station=station: station.bus.is_connected)
         yield
     finally:
         for task in tasks:
@@ -80,7 +88,7 @@ async def test_each_ring_is_taken_by_one_worker_that_has_room(server):
         await opened(server)
         wanted = {f"s_{number}" for number in range(20)}
         for session in wanted:
-            gateway.wire.send(Ring(session))
+            gateway.bus.send(WorkAvailable(session))
         await until(lambda: len(one.heard) + len(other.heard) >= 20)
         heard = [signal.session_id for signal in [*one.heard, *other.heard]]
         assert sorted(heard) == sorted(wanted)
@@ -92,7 +100,7 @@ async def test_who_has_no_room_leaves_the_ring_to_another(server):
     async with on_air(gateway, full, free):
         await opened(server)
         for number in range(5):
-            gateway.wire.send(Ring(f"s_{number}"))
+            gateway.bus.send(WorkAvailable(f"s_{number}"))
         await until(lambda: len(full.heard) == 2)
         await asyncio.sleep(0.2)
         assert len(full.heard) == 2
@@ -106,18 +114,20 @@ async def test_rings_that_wait_outlive_the_server_and_those_for_one_session_are_
     async with on_air(gateway, worker):
         worker.room = 1
         await opened(server)
-        gateway.wire.send(Ring("s_first"))
-        await until(lambda: worker.heard == [Ring("s_first")])
+        gateway.bus.send(WorkAvailable("s_first"))
+        await until(lambda: worker.heard == [WorkAvailable("s_first")])
         for _ in range(3):
-            gateway.wire.send(Ring("s_waits"))
+            gateway.bus.send(WorkAvailable("s_waits"))
             await asyncio.sleep(0.05)
         async with looking(server) as stream:
             await until_async(lambda: waiting(stream), 1)
         server.stop()
-        await until(lambda: not gateway.wire.is_connected and not worker.wire.is_connected)
+        await until(lambda: not gateway.bus.is_connected and not worker.bus.is_connected)
         server.start()
         worker.room = 2
-        await until(lambda: worker.heard == [Ring("s_first"), Ring("s_waits")], seconds=20)
+        await until(
+            lambda: worker.heard == [WorkAvailable("s_first"), WorkAvailable("s_waits")], seconds=20
+        )
         await asyncio.sleep(0.2)
         assert len(worker.heard) == 2
 
@@ -141,12 +151,12 @@ async def test_when_its_storage_is_gone_the_queue_is_made_again(server):
         server.stop()
         server.wipe()
         server.start()
-        await until(lambda: gateway.wire.is_connected and worker.wire.is_connected, seconds=20)
+        await until(lambda: gateway.bus.is_connected and worker.bus.is_connected, seconds=20)
         async with asyncio.timeout(20):
             await opened(server)
-        gateway.wire.send(Ring("s_after"))
+        gateway.bus.send(WorkAvailable("s_after"))
         await until(lambda: bool(worker.heard))
-        assert worker.heard == [Ring("s_after")]
+        assert worker.heard == [WorkAvailable("s_after")]
 
 
 async def test_a_queue_that_somebody_deletes_is_made_again(server):
@@ -157,9 +167,9 @@ async def test_a_queue_that_somebody_deletes_is_made_again(server):
             await stream.delete_stream("test-work")
         async with asyncio.timeout(20):
             await opened(server)
-        gateway.wire.send(Ring("s_after"))
+        gateway.bus.send(WorkAvailable("s_after"))
         await until(lambda: bool(worker.heard))
-        assert worker.heard == [Ring("s_after")]
+        assert worker.heard == [WorkAvailable("s_after")]
 
 
 async def test_a_server_that_comes_later_is_found(tmp_path):
@@ -168,13 +178,13 @@ async def test_a_server_that_comes_later_is_found(tmp_path):
     tasks = [asyncio.create_task(station.on()) for station in (gateway, worker)]
     try:
         await asyncio.sleep(0.3)
-        gateway.wire.send(Ring("s_lost"))
-        assert not gateway.wire.is_connected
+        gateway.bus.send(WorkAvailable("s_lost"))
+        assert not gateway.bus.is_connected
         server.start()
-        await until(lambda: gateway.wire.is_connected and worker.wire.is_connected, seconds=20)
+        await until(lambda: gateway.bus.is_connected and worker.bus.is_connected, seconds=20)
         await opened(server)
-        gateway.wire.send(Ring("s_1"))
-        await until(lambda: worker.heard == [Ring("s_1")])
+        gateway.bus.send(WorkAvailable("s_1"))
+        await until(lambda: worker.heard == [WorkAvailable("s_1")])
     finally:
         for task in tasks:
             task.cancel()
@@ -185,18 +195,26 @@ async def test_a_server_that_comes_later_is_found(tmp_path):
 async def test_only_who_watches_hears_a_running_answer_and_is_told_it_whole(server):
     worker, page, other = Station(server), Station(server), Station(server)
     async with on_air(worker, page, other):
-        page.wire.watch("s_1")
-        await until(lambda: worker.of(Wanted) == [Wanted("s_1")])
-        signals = [Piece("s_1", "t", 1, 0, "Hel"), Piece("s_1", "t", 1, 3, "lo 文"), Silence("s_1", "t")]
-        for signal in [*signals, Grown("s_1")]:
-            worker.wire.send(signal)
-        worker.wire.send(Piece("s_2", "t", 1, 0, "elsewhere"))
+        page.bus.watch("s_1")
+        await until(lambda: worker.of(ResyncRequested) == [ResyncRequested("s_1")])
+        signals = [
+            TextAppended("s_1", "t", 1, 0, "Hel"),
+            TextAppended("s_1", "t", 1, 3, "lo 文"),
+            TextEnded("s_1", "t"),
+        ]
+        for signal in [*signals, LogAppended("s_1")]:
+            worker.bus.send(signal)
+        worker.bus.send(TextAppended("s_2", "t", 1, 0, "elsewhere"))
         await until(lambda: len(page.heard) == 3)
-        assert page.heard == [Piece("s_1", "t", 1, 0, "Hello 文"), Silence("s_1", "t"), Grown("s_1")]
-        assert other.of(Piece) == []
-        page.wire.unwatch("s_1")
+        assert page.heard == [
+            TextAppended("s_1", "t", 1, 0, "Hello 文"),
+            TextEnded("s_1", "t"),
+            LogAppended("s_1"),
+        ]
+        assert other.of(TextAppended) == []
+        page.bus.unwatch("s_1")
         await asyncio.sleep(0.2)
-        worker.wire.send(Piece("s_1", "t", 2, 0, "later"))
+        worker.bus.send(TextAppended("s_1", "t", 2, 0, "later"))
         await asyncio.sleep(0.2)
         assert len(page.heard) == 3
 
@@ -204,40 +222,40 @@ async def test_only_who_watches_hears_a_running_answer_and_is_told_it_whole(serv
 async def test_a_watch_lasts_through_a_restart_and_asks_again(server):
     worker, page = Station(server), Station(server)
     async with on_air(worker, page):
-        page.wire.watch("s_1")
-        await until(lambda: bool(worker.of(Wanted)))
+        page.bus.watch("s_1")
+        await until(lambda: bool(worker.of(ResyncRequested)))
         server.stop()
-        await until(lambda: not page.wire.is_connected and not worker.wire.is_connected)
-        page.wire.watch("s_2")
+        await until(lambda: not page.bus.is_connected and not worker.bus.is_connected)
+        page.bus.watch("s_2")
         server.start()
-        await until(lambda: page.wire.is_connected and worker.wire.is_connected, seconds=20)
+        await until(lambda: page.bus.is_connected and worker.bus.is_connected, seconds=20)
 
         def is_heard():
             for session in ("s_1", "s_2"):
-                worker.wire.send(Piece(session, "t", 1, 0, "again"))
-            return {piece.session_id for piece in page.of(Piece)} == {"s_1", "s_2"}
+                worker.bus.send(TextAppended(session, "t", 1, 0, "again"))
+            return {piece.session_id for piece in page.of(TextAppended)} == {"s_1", "s_2"}
 
         await until(is_heard, seconds=20)
-        assert {piece.text for piece in page.of(Piece)} == {"again"}
+        assert {piece.text for piece in page.of(TextAppended)} == {"again"}
 
 
 async def test_an_answer_beyond_a_messages_size_comes_in_parts(server):
     worker, page = Station(server), Station(server)
     async with on_air(worker, page):
-        page.wire.watch("s_1")
-        await until(lambda: bool(worker.of(Wanted)))
+        page.bus.watch("s_1")
+        await until(lambda: bool(worker.of(ResyncRequested)))
         text = "文\x00\n" * 400_000
-        worker.wire.send(Piece("s_1", "t", 1, 0, text))
-        await until(lambda: sum(len(piece.text) for piece in page.of(Piece)) == len(text))
-        assert "".join(piece.text for piece in page.of(Piece)) == text
-        assert [piece.offset for piece in page.of(Piece)][:2] == [0, 100_000]
+        worker.bus.send(TextAppended("s_1", "t", 1, 0, text))
+        await until(lambda: sum(len(piece.text) for piece in page.of(TextAppended)) == len(text))
+        assert "".join(piece.text for piece in page.of(TextAppended)) == text
+        assert [piece.offset for piece in page.of(TextAppended)][:2] == [0, 100_000]
 
 
 async def test_a_stir_reaches_all_but_the_one_who_says_it(server):
     one, two, three = (Station(server) for _ in range(3))
     async with on_air(one, two, three):
-        one.wire.send(Stir("s_1"))
-        await until(lambda: two.heard == [Stir("s_1")] == three.heard)
+        one.bus.send(CancelRequested("s_1"))
+        await until(lambda: two.heard == [CancelRequested("s_1")] == three.heard)
         assert one.heard == []
 
 
@@ -246,15 +264,17 @@ async def test_what_cannot_be_a_subject_is_not_said(server, session):
     one, two = Station(server), Station(server, room=9)
     async with on_air(one, two):
         await opened(server)
-        one.wire.watch(session)
-        one.wire.send(Ring(session))
-        one.wire.send(Stir(session))
-        one.wire.send(Stir("s_after"))
+        one.bus.watch(session)
+        one.bus.send(WorkAvailable(session))
+        one.bus.send(CancelRequested(session))
+        one.bus.send(CancelRequested("s_after"))
         await until(lambda: bool(two.heard))
-        assert two.heard == [Stir("s_after")]
+        assert two.heard == [CancelRequested("s_after")]
 
 
-@pytest.mark.parametrize("garbage", [b"", b"\xff", b"[]", b'["stir", 1]', encoded(Stir("s_2"))])
+@pytest.mark.parametrize(
+    "garbage", [b"", b"\xff", b"[]", b'["stir", 1]', encode_message(CancelRequested("s_2"))]
+)
 async def test_garbage_on_its_subjects_is_passed_over(server, garbage):
     station = Station(server)
     async with on_air(station):
@@ -262,11 +282,11 @@ async def test_garbage_on_its_subjects_is_passed_over(server, garbage):
         # The server has the subscription some time after the client.
         await asyncio.sleep(0.1)
         await client.publish("test.stir.s_1", garbage)
-        await client.publish("test.stir.s_1", encoded(Stir("s_1")))
+        await client.publish("test.stir.s_1", encode_message(CancelRequested("s_1")))
         await client.flush()
         await client.close()
         await until(lambda: bool(station.heard))
-        assert station.heard == [Stir("s_1")]
+        assert station.heard == [CancelRequested("s_1")]
 
 
 async def test_a_wrong_password_is_told_once_and_tried_on(server):
@@ -276,7 +296,7 @@ async def test_a_wrong_password_is_told_once_and_tried_on(server):
         try:
             await until(lambda: len(told) >= 2)
             assert not task.done()
-            assert not wrong.wire.is_connected
+            assert not wrong.bus.is_connected
         finally:
             task.cancel()
             await asyncio.wait({task})
@@ -288,12 +308,12 @@ async def test_a_wrong_password_is_told_once_and_tried_on(server):
 async def test_it_ends_at_once_while_the_server_does_not_answer(server):
     station = Station(server, room=1)
     task = asyncio.create_task(station.on())
-    await until(lambda: station.wire.is_connected)
+    await until(lambda: station.bus.is_connected)
     await opened(server)
     server.freeze()
     try:
         for number in range(1000):
-            station.wire.send(Piece("s_1", "t", number, 0, "x" * 10_000))
+            station.bus.send(TextAppended("s_1", "t", number, 0, "x" * 10_000))
         await asyncio.sleep(0.2)
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=10)
@@ -305,13 +325,13 @@ async def test_it_ends_at_once_while_the_server_does_not_answer(server):
 
 
 async def test_trying_it_out_says_what_is_wrong(server):
-    servers = Servers([server.address], server.user, server.password)
-    assert await tried(servers, "test") == ""
+    servers = NatsServers([server.address], server.user, server.password)
+    assert await check_nats_servers(servers, "test") == ""
     assert await queue_is_open(server)
-    wrong = Servers([server.address], server.user, "wrong")
-    assert "Authorization Violation" in await tried(wrong, "test")
+    wrong = NatsServers([server.address], server.user, "wrong")
+    assert "Authorization Violation" in await check_nats_servers(wrong, "test")
     server.stop()
-    assert "Connect call failed" in await tried(servers, "test")
+    assert "Connect call failed" in await check_nats_servers(servers, "test")
 
 
 @pytest.mark.parametrize("status", ["abc", "503", "100"])
@@ -325,6 +345,6 @@ async def test_an_odd_message_in_the_queue_ends_nothing(server, status):
         await client.flush()
         await client.close()
         await asyncio.sleep(0.3)
-        gateway.wire.send(Ring("s_after"))
-        await until(lambda: Ring("s_after") in worker.heard, seconds=20)
+        gateway.bus.send(WorkAvailable("s_after"))
+        await until(lambda: WorkAvailable("s_after") in worker.heard, seconds=20)
         assert {ring.session_id for ring in worker.heard} <= {"s_odd", "s_after"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from interlock.worker.supervisor import Supervisor, SupervisorLimits
+from interlock.runtime.supervisor import SupervisorLimits, WorkerSupervisor
 from tests.harness.store import open_store
 from tests.harness.tasks import until
 
@@ -31,7 +31,7 @@ class Kept:
     def __init__(self, store, program, *, workers=1, python=sys.executable, **limits):
         given = {"restart_seconds": 0.05, "stop_seconds": 1.0, "stable_seconds": 60.0} | limits
         self.store = store
-        self.supervisor = Supervisor(
+        self.supervisor = WorkerSupervisor(
             (str(python), "-c", program),
             workers=workers,
             log=store.log,

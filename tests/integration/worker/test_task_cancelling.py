@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from interlock.infra.errors import (
+from interlock.core.errors import (
     WrongTaskStatus,
 )
-from interlock.questions.rows import Status
-from interlock.worker.rows import TaskStatus
+from interlock.questions.rows import QuestionStatus
+from interlock.runtime.task_rows import TaskStatus
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness
 
@@ -44,7 +44,7 @@ async def test_what_was_asked_to_stop_before_it_ended_is_cancelled(harness, stat
     session = await harness.session()
     task, lease = await harness.started(session)
     asked = await harness.tasks.cancel(task.id, who="ben")
-    assert (asked.status, asked.is_to_stop) == (TaskStatus.running, True)
+    assert (asked.status, asked.is_cancel_requested) == (TaskStatus.running, True)
     assert await harness.tasks.cancel(task.id, who="eve") == asked
     assert await harness.backlog.to_stop() == {task.id}
     ended = await harness.tasks.finish(task.id, status, "too late", lease)
@@ -76,7 +76,7 @@ async def test_a_task_that_is_to_stop_is_not_parked_nor_left_to_others(harness):
         else:
             ended = await harness.tasks.put_back(task.id, lease)
         assert ended.status is TaskStatus.cancelled
-        assert (await harness.questions.get(question.id)).status is Status.expired
+        assert (await harness.questions.get(question.id)).status is QuestionStatus.expired
         assert harness.ends(session) == [(task.id, "cancelled")]
 
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from interlock.infra.errors import (
+from interlock.core.errors import (
     QuestionNotFound,
 )
-from interlock.questions.rows import Status
-from interlock.worker.rows import TaskStatus
+from interlock.questions.rows import QuestionStatus
+from interlock.runtime.task_rows import TaskStatus
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness
 
@@ -90,7 +90,7 @@ async def test_a_message_instead_of_an_answer_closes_the_question_and_is_next(ha
     task, question = await harness.parked(session)
     message = await harness.put(session, "never mind")
     closed = await harness.questions.get(question.id)
-    assert (closed.status, closed.closed_by) == (Status.expired, "ada")
+    assert (closed.status, closed.closed_by) == (QuestionStatus.expired, "ada")
     assert closed.close_reason == "a message was sent instead of an answer"
     assert harness.kinds(session)[-4:] == [
         *("ask_user.expired", "tool_call.failed", "message.appended", "task.queued")
@@ -109,7 +109,7 @@ async def test_a_task_behind_one_that_waits_waits_too(harness):
     behind = await harness.put(session, "sent before the question")
     question = await harness.asked(task, lease)
     await harness.tasks.wait(task.id, question.id, lease)
-    await harness.leases.give_back(lease)
+    await harness.leases.release(lease)
     assert await harness.backlog.find_work(10) == []
     await harness.tasks.cancel(task.id, who="ada")
     assert await harness.backlog.find_work(10) == [session]

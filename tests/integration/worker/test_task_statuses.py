@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from interlock.infra.errors import SessionBusy, SessionFenced, WrongTaskStatus
-from interlock.worker.rows import Task, TaskStatus
+from interlock.core.errors import SessionBusy, SessionFenced, WrongTaskStatus
+from interlock.runtime.task_rows import Task, TaskStatus
 from tests.harness.store import copy_store, open_store
 from tests.harness.tasks import TaskHarness
 
@@ -145,8 +145,8 @@ class TaskStatuses(RuleBasedStateMachine):
 
     @rule()
     @precondition(lambda self: self.lease is not None and not self.runs_here)
-    def give_back(self) -> None:
-        self.run(self.shop.leases.give_back(self.lease))
+    def release(self) -> None:
+        self.run(self.shop.leases.release(self.lease))
         self.late, self.lease = self.lease, None
 
     @rule()
@@ -231,7 +231,7 @@ class TaskStatuses(RuleBasedStateMachine):
                 task.question,
                 task.attempts,
             )
-            assert (row.is_to_stop, row.interruptions) == (task.to_stop, task.interruptions)
+            assert (row.is_cancel_requested, row.interruptions) == (task.to_stop, task.interruptions)
             assert (row.ended_us is not None) == task.has_ended
 
     @invariant()

@@ -5,18 +5,18 @@ import asyncio
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import (
-    PersonError,
+from interlock.core.errors import (
     SessionBusy,
     SessionFenced,
     SessionNotFound,
     TaskNotFound,
+    UserError,
     WrongTaskStatus,
 )
-from interlock.questions.rows import Status
-from interlock.session.models import Role
-from interlock.worker.rows import TaskStatus
-from interlock.worker.tasks import MAX_INTERRUPTIONS
+from interlock.questions.rows import QuestionStatus
+from interlock.runtime.task_rows import TaskStatus
+from interlock.runtime.tasks import MAX_INTERRUPTIONS
+from interlock.sessions.models import Role
 from tests.conftest import open_store
 from tests.harness.tasks import SECRET, TaskHarness
 
@@ -58,7 +58,7 @@ async def test_a_full_queue_takes_nothing_and_changes_nothing(store):
     with pytest.raises(SessionBusy, match="2 messages are already queued in session"):
         await harness.put(session)
     assert harness.kinds(session) == before
-    assert (await harness.questions.get(question.id)).status is Status.open
+    assert (await harness.questions.get(question.id)).status is QuestionStatus.open
     assert (await harness.tasks.get(task.id)).status is TaskStatus.waiting
 
 
@@ -79,7 +79,7 @@ async def test_the_queue_limit_holds_when_many_send_at_once(store):
 async def test_nothing_is_put_where_there_is_no_session(harness):
     with pytest.raises(SessionNotFound):
         await harness.put("nobody")
-    with pytest.raises(PersonError, match="the message is empty"):
+    with pytest.raises(UserError, match="the message is empty"):
         await harness.put(await harness.session(), " \n ")
     assert await harness.tasks.list_tasks() == []
 
@@ -195,7 +195,7 @@ async def test_a_task_that_was_left_off_in_order_is_no_interruption(harness):
         running = await harness.tasks.start(task.id, lease)
         assert (running.attempts, running.interruptions) == (attempt, 0)
         assert (await harness.tasks.put_back(task.id, lease)).status is TaskStatus.queued
-        await harness.leases.give_back(lease)
+        await harness.leases.release(lease)
 
 
 # -- retrying, listing, forgetting --
@@ -239,7 +239,7 @@ async def test_with_its_session_a_task_is_gone_and_its_row_stays(harness):
     failed, lease = await harness.started(session)
     await harness.tasks.finish(failed.id, TaskStatus.failed, "the diary says", lease)
     queued = await harness.put(session, "private")
-    await harness.leases.give_back(lease)
+    await harness.leases.release(lease)
     await harness.tasks.delete_session(session, who="ada")
     assert await harness.tasks.list_tasks() == []
     assert await harness.backlog.find_work(10) == []

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interlock.infra.errors import AuditUnavailable
-from interlock.session.models import Role
-from interlock.worker import worker as worker_module
-from interlock.worker.handler import Done, Failed, Waiting
-from interlock.worker.rows import TaskStatus
+from interlock.core.errors import AuditUnavailable
+from interlock.runtime import worker as worker_module
+from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
+from interlock.runtime.task_rows import TaskStatus
+from interlock.sessions.models import Role
 from tests.harness.store import open_store
 from tests.harness.tasks import SECRET, ScriptedHandler, TaskHarness, until
 
@@ -17,16 +17,16 @@ from tests.harness.tasks import SECRET, ScriptedHandler, TaskHarness, until
 class SilentBell:
     """Loses every ring."""
 
-    def ring(self, session_id: str) -> None:
+    def notify(self, session_id: str) -> None:
         pass
 
-    async def rings(self) -> AsyncIterator[str]:
+    async def notifications(self) -> AsyncIterator[str]:
         await asyncio.Event().wait()
         yield ""
 
 
 class BrokenBell(SilentBell):
-    async def rings(self) -> AsyncIterator[str]:
+    async def notifications(self) -> AsyncIterator[str]:
         raise ConnectionError("the bell fell down")
         yield ""
 
@@ -43,7 +43,7 @@ async def test_tasks_of_a_session_run_one_after_another_in_order(harness):
         most = max(most, running)
         await harness.sessions.append_message(session, Role.assistant, task.id, token=lease.token)
         running -= 1
-        return Done()
+        return DoneOutcome()
 
     tasks = [await harness.put(session, f"m{n}") for n in range(5)]
     handler = ScriptedHandler(handling)
@@ -70,10 +70,13 @@ async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_la
 
     async def handling(task, lease, cancelled):
         tokens.append(lease.token)
-        return Done()
+        return DoneOutcome()
 
     tasks = [await harness.put(session, f"m{n}") for n in range(2)]
-    log.transact, log.transact_through = counting(log.transact), counting(log.transact_through)
+    log.transact, log.transact_uninterruptible = (
+        counting(log.transact),
+        counting(log.transact_uninterruptible),
+    )
     async with harness.working(ScriptedHandler(handling)):
         await harness.ended(*(task.id for task in tasks))
     assert len(tokens) == 2
@@ -112,7 +115,7 @@ async def test_sessions_run_side_by_side_up_to_the_bound(harness):
         running.add(task.id)
         await gate.wait()
         running.discard(task.id)
-        return Done()
+        return DoneOutcome()
 
     async with harness.working(ScriptedHandler(handling), sessions=3):
         await until(lambda: len(running) == 3)
@@ -131,7 +134,7 @@ async def test_two_workers_never_run_one_task_at_once(harness):
         running.append(task.session_id)
         await asyncio.sleep(0.005)
         running.remove(task.session_id)
-        return Done()
+        return DoneOutcome()
 
     sessions = [await harness.session() for _ in range(6)]
     tasks = [await harness.put(session, f"m{n}") for n in range(4) for session in sessions]
@@ -147,10 +150,10 @@ async def test_two_workers_never_run_one_task_at_once(harness):
     assert harness.store.deadlocks() == 0
 
 
-@pytest.mark.parametrize("bell", [SilentBell(), BrokenBell()])
-async def test_what_no_bell_told_is_found_by_looking(harness, bell):
+@pytest.mark.parametrize("notifier", [SilentBell(), BrokenBell()])
+async def test_what_no_bell_told_is_found_by_looking(harness, notifier):
     session = await harness.session()
-    async with harness.working(ScriptedHandler(), bell=bell, poll_seconds=0.1):
+    async with harness.working(ScriptedHandler(), notifier=notifier, poll_seconds=0.1):
         await asyncio.sleep(0.2)
         task = await harness.put(session)
         assert (await harness.ended(task.id))[0].status is TaskStatus.done
@@ -179,7 +182,7 @@ async def test_a_handler_that_fails_or_raises_fails_its_task_and_not_the_worker(
     async def handling(task, lease, cancelled):
         match words[len(handler.seen) - 1]:
             case "fail":
-                return Failed("the model does not answer")
+                return FailedOutcome("the model does not answer")
             case "raise":
                 raise ValueError(f"internal detail {SECRET}")
             case "audit":
@@ -188,7 +191,7 @@ async def test_a_handler_that_fails_or_raises_fails_its_task_and_not_the_worker(
                 raise asyncio.CancelledError
             case "nonsense":
                 return "ready"
-        return Done()
+        return DoneOutcome()
 
     handler = ScriptedHandler(handling)
     tasks = [await harness.put(session, word) for word in words]
@@ -209,7 +212,7 @@ async def test_a_question_nobody_put_fails_the_task(harness):
     session = await harness.session()
 
     async def handling(task, lease, cancelled):
-        return Waiting("q_nothing")
+        return WaitingOutcome("q_nothing")
 
     task = await harness.put(session)
     async with harness.working(ScriptedHandler(handling)):

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from interlock.events.catalog import ToolCallStarted
-from interlock.infra.errors import SessionFenced, StoreAway, StoreCorrupt, StoreLocked
-from interlock.session.lease import SessionLeases
-from interlock.worker import session_work
-from interlock.worker import worker as worker_module
-from interlock.worker.handler import Done
-from interlock.worker.rows import TaskStatus
-from tests.harness.logs import capture_logs
+from interlock.core.errors import SessionFenced, StoreCorrupt, StoreLocked, StoreUnavailable
+from interlock.log.kinds import ToolCallStarted
+from interlock.runtime import session_runner
+from interlock.runtime import worker as worker_module
+from interlock.runtime.task_handler import DoneOutcome
+from interlock.runtime.task_rows import TaskStatus
+from interlock.sessions.leases import SessionLeases
+from tests.harness.log_capture import capture_logs
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
 
@@ -27,7 +27,7 @@ async def test_a_worker_that_lost_its_lease_stops_and_writes_nothing(store):
         except asyncio.CancelledError:
             ended.append(lease.lost.is_set())
             raise
-        return Done()
+        return DoneOutcome()
 
     async with harness.working(ScriptedHandler(handling), "w1"):
         task = await harness.put(session)
@@ -48,7 +48,7 @@ async def test_a_handler_that_was_fenced_out_fails_nothing(harness):
     async def handling(task, lease, cancelled):
         if task.attempts == 1:
             raise SessionFenced("somebody else holds it")
-        return Done()
+        return DoneOutcome()
 
     async with harness.working(ScriptedHandler(handling)):
         task = await harness.put(session)
@@ -121,7 +121,7 @@ async def test_a_store_that_fails_is_survived(harness, monkeypatch, part):
 
     async def handling(task, lease, cancelled):
         await until(lambda: part not in {"to_stop", "find_work"} or len(failures) == 3)
-        return Done()
+        return DoneOutcome()
 
     async with harness.working(ScriptedHandler(handling), poll_seconds=0.05):
         (ended,) = await harness.ended(task.id)
@@ -211,12 +211,12 @@ async def test_a_store_that_is_damaged_is_told_in_a_line_and_not_by_a_traceback(
 
 async def test_a_task_whose_store_was_away_is_gone_on_with(harness):
     """Not failed, and not counted as a worker's death: the next attempt goes on from the log."""
-    session, faults = await harness.session(), [StoreAway("lost"), StoreLocked("busy")]
+    session, faults = await harness.session(), [StoreUnavailable("lost"), StoreLocked("busy")]
 
     async def handling(task, lease, cancelled):
         if faults:
             raise faults.pop()
-        return Done()
+        return DoneOutcome()
 
     async with harness.working(ScriptedHandler(handling)):
         task = await harness.put(session)
@@ -226,12 +226,12 @@ async def test_a_task_whose_store_was_away_is_gone_on_with(harness):
 
 async def test_a_store_that_is_away_again_and_again_fails_the_task_in_the_end(harness, monkeypatch):
     """Each attempt may ask a model that costs money."""
-    monkeypatch.setattr(session_work, "MAX_LEFT_OFF", 3)
+    monkeypatch.setattr(session_runner, "MAX_LEFT_OFF", 3)
     session, attempts = await harness.session(), []
 
     async def handling(task, lease, cancelled):
         attempts.append(task.attempts)
-        raise StoreAway("lost")
+        raise StoreUnavailable("lost")
 
     async with harness.working(ScriptedHandler(handling)):
         task = await harness.put(session)
@@ -248,7 +248,7 @@ async def test_a_start_whose_answer_got_lost_is_one_attempt(harness, monkeypatch
         times.append(task_id)
         started = await real(task_id, lease)
         if len(times) == 1:
-            raise StoreAway("the answer is lost")
+            raise StoreUnavailable("the answer is lost")
         return started
 
     monkeypatch.setattr(harness.tasks, "start", start)
@@ -265,7 +265,7 @@ async def test_an_end_whose_answer_got_lost_is_one_end(harness, monkeypatch):
     async def finish(*arguments):
         times.append(arguments[1])
         await real(*arguments)
-        raise StoreAway("the answer is lost")
+        raise StoreUnavailable("the answer is lost")
 
     monkeypatch.setattr(harness.tasks, "finish_and", finish)
     with capture_logs() as logs:
@@ -285,7 +285,7 @@ async def test_taking_a_session_up_whose_answer_got_lost_ends_with_its_lease(sto
         times.append(arguments[0])
         taken = await real(*arguments, **more)
         if len(times) == 1:
-            raise StoreAway("the answer is lost")
+            raise StoreUnavailable("the answer is lost")
         return taken
 
     monkeypatch.setattr(harness.leases, "take_and", take)
@@ -297,7 +297,7 @@ async def test_taking_a_session_up_whose_answer_got_lost_ends_with_its_lease(sto
 
 
 async def _done(_task, _lease, _cancelled):
-    return Done()
+    return DoneOutcome()
 
 
 async def test_a_store_that_does_not_answer_loses_the_lease_in_time(store, monkeypatch):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.infra.errors import StoreError
-from interlock.store.database import StoreConfig
-from interlock.worker.rows import TaskStatus
+from interlock.core.errors import StoreError
+from interlock.db.database import StoreConfig
+from interlock.runtime.task_rows import TaskStatus
 from tests.harness.store import StoreHarness
 from tests.harness.tasks import TaskHarness, until
 

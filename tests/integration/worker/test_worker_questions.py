@@ -1,7 +1,7 @@
 """A worker whose task asks: it holds nothing meanwhile, and goes on with the answer."""
 
-from interlock.worker.handler import Done, Waiting
-from interlock.worker.rows import TaskStatus
+from interlock.runtime.task_handler import DoneOutcome, WaitingOutcome
+from interlock.runtime.task_rows import TaskStatus
 from tests.harness.store import open_store
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
@@ -13,8 +13,8 @@ def asking_once(harness):
 
     async def handling(task, lease, cancelled):
         if task.attempts > 1:
-            return Done()
-        return Waiting((await harness.asked(task, lease)).id)
+            return DoneOutcome()
+        return WaitingOutcome((await harness.asked(task, lease)).id)
 
     return ScriptedHandler(handling)
 

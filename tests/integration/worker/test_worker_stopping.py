@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from interlock.session.models import Role
-from interlock.worker.handler import Done, Failed
-from interlock.worker.rows import TaskStatus
+from interlock.runtime.task_handler import DoneOutcome, FailedOutcome
+from interlock.runtime.task_rows import TaskStatus
+from interlock.sessions.models import Role
 from tests.harness.store import open_store
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
@@ -18,7 +18,7 @@ def held_back():
     async def handling(task, lease, cancelled):
         begun.set()
         await go.wait()
-        return Done()
+        return DoneOutcome()
 
     return ScriptedHandler(handling), begun, go
 
@@ -35,7 +35,7 @@ async def test_a_running_task_is_told_to_stop_and_winds_down_by_itself(harness):
         await cancelled.wait()
         await harness.sessions.append_message(session, Role.assistant, "stopped", token=lease.token)
         closed.append(task.id)
-        return Failed("it was told to stop")
+        return FailedOutcome("it was told to stop")
 
     async with harness.working(ScriptedHandler(handling), poll_seconds=60):
         task, after = await harness.put(session), await harness.put(session, "next")
@@ -73,7 +73,7 @@ async def test_a_cancel_from_another_process_is_seen_by_looking(harness):
 
 
 async def test_a_handler_that_will_not_end_keeps_its_session(harness, monkeypatch):
-    monkeypatch.setattr("interlock.worker.attempt.STUBBORN_SECONDS", 0.05)
+    monkeypatch.setattr("interlock.runtime.attempt.STUBBORN_SECONDS", 0.05)
     session, go, refused = await harness.session(), asyncio.Event(), 0
 
     async def handling(task, lease, cancelled):
@@ -83,7 +83,7 @@ async def test_a_handler_that_will_not_end_keeps_its_session(harness, monkeypatc
                 await go.wait()
             except asyncio.CancelledError:
                 refused += 1
-        return Done()
+        return DoneOutcome()
 
     handler = ScriptedHandler(handling)
     async with harness.working(handler, cancel_grace_seconds=0):
@@ -161,7 +161,7 @@ async def test_a_worker_that_is_broken_off_ends_though_it_is_rung_for_just_then(
     for turns_of_the_loop in range(8):
         run = asyncio.create_task(harness.worker(ScriptedHandler(), poll_seconds=60).run())
         await asyncio.sleep(0.05)
-        harness.bell.ring("s_nobody")
+        harness.notifier.notify("s_nobody")
         for _ in range(turns_of_the_loop):
             await asyncio.sleep(0)
         run.cancel()

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.verify import verify
-from interlock.workflow.rows import RunChanged, RunStatus
+from interlock.log.verify.event_log import verify
+from interlock.workflow.run_rows import RunChanged, RunStatus
 from tests.harness.workflows import open_workflow_harness
 from tests.integration.workflow.graphs import ASKING, SIMPLE, TWO, said
 
@@ -20,7 +20,7 @@ def change(tmp_path, statement: str) -> None:
 
 
 def faults(harness) -> list[str]:
-    with harness.office.runtime.database.reading() as connection:
+    with harness.agent_runtime.runtime.database.reading() as connection:
         return [fault.detail for fault in verify(connection).faults]
 
 
@@ -33,14 +33,14 @@ async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be
         question = await harness.until_waiting(session)
         change(tmp_path, "UPDATE runs SET definition = replace(definition, 'careful', 'careless')")
         with pytest.raises(RunChanged, match="is not the one it started with"):
-            await harness.office.prompts.prepare(session, ToolMode.coding)
-        await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+            await harness.agent_runtime.prompts.prepare(session, ToolMode.coding)
+        await harness.agent_runtime.runtime.questions.answer(question, {"confirmed": True}, who="ada")
         stuck = await harness.work(session)
         assert stuck.run.status is RunStatus.paused
         assert "is not the one it started with" in stuck.run.reason
         with pytest.raises(RunChanged):
-            await harness.office.runs.retry(session, who="ada")
-        assert (await harness.office.runs.stop(session, who="ada")).status is RunStatus.stopped
+            await harness.agent_runtime.runs.retry(session, who="ada")
+        assert (await harness.agent_runtime.runs.stop(session, who="ada")).status is RunStatus.stopped
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ async def test_a_run_that_was_paused_retried_and_deleted_is_no_fault(tmp_path, m
         session = (await harness.run("two")).run.session_id
         assert faults(harness) == []
         other = (await harness.run("two")).run.session_id
-        await harness.office.tasks.delete_session(other, who="ada")
+        await harness.agent_runtime.tasks.delete_session(other, who="ada")
         assert faults(harness) == []
         question = await harness.until_waiting(session)
         harness.agent("coder", persona="You changed.")
-        await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        await harness.agent_runtime.runtime.questions.answer(question, {"confirmed": True}, who="ada")
         assert (await harness.work(session)).run.status is RunStatus.paused
         assert faults(harness) == []
-        await harness.office.runs.retry(session, who="ada")
+        await harness.agent_runtime.runs.retry(session, who="ada")
         assert (await harness.work(session)).run.status is RunStatus.done
         assert faults(harness) == []
-        await harness.office.tasks.delete_session(session, who="ada")
+        await harness.agent_runtime.tasks.delete_session(session, who="ada")
         assert faults(harness) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.workflow.rows import RunStatus
+from interlock.workflow.run_rows import RunStatus
 from tests.harness.workflows import EXAMPLE, names, open_workflow_harness
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from interlock.agent.prompt_builder import Earlier
+from interlock.agent.prompt_builder import InitialPromptInputs
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import SessionNotFound
-from interlock.workflow.folder import WorkflowInvalid
-from interlock.workflow.rows import RunNotFound, RunStatus
+from interlock.core.errors import SessionNotFound
+from interlock.workflow.directory import WorkflowInvalid
+from interlock.workflow.run_rows import RunNotFound, RunStatus
 from tests.harness.workflows import open_workflow_harness
 from tests.integration.workflow.graphs import ASKING, ONE, SIMPLE, TWO, said
 
@@ -18,11 +18,13 @@ async def test_a_run_goes_on_with_the_files_it_began_with(tmp_path, monkeypatch)
         session = (await harness.run("two")).run.session_id
         harness.put("two", ONE, only="Another workflow.")
         question = await harness.until_waiting(session)
-        await harness.office.runs.pause(session, who="ada")
-        await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        await harness.agent_runtime.runs.pause(session, who="ada")
+        await harness.agent_runtime.runtime.questions.answer(question, {"confirmed": True}, who="ada")
         await harness.work(session)
-        await harness.office.runs.resume(session, who="ada")
-        inputs = await harness.office.prompts._inputs_of(session, ToolMode.coding, Earlier())
+        await harness.agent_runtime.runs.resume(session, who="ada")
+        inputs = await harness.agent_runtime.prompts._inputs_of(
+            session, ToolMode.coding, InitialPromptInputs()
+        )
         assert inputs.node_brief == "The brief of then."
         done = await harness.work(session)
         assert (done.run.status, done.steps) == (RunStatus.done, 2)
@@ -39,7 +41,7 @@ async def test_an_agent_that_was_changed_pauses_the_run_and_a_retry_takes_it_as_
         paused = await harness.work(session)
         assert paused.run.status is RunStatus.paused
         assert "the agent 'coder' has changed since this task started" in paused.run.reason
-        await harness.office.runs.retry(session, who="ada")
+        await harness.agent_runtime.runs.retry(session, who="ada")
         done = await harness.work(session)
         assert done.run.status is RunStatus.done
         (started,), (resumed,) = (
@@ -76,12 +78,12 @@ async def test_with_its_session_a_run_is_gone(tmp_path, monkeypatch):
     async with open_workflow_harness(tmp_path, monkeypatch, SIMPLE) as harness:
         harness.put("one", ONE, only="Go.")
         session = await harness.start("one", "private words")
-        await harness.office.tasks.delete_session(session, who="ada")
+        await harness.agent_runtime.tasks.delete_session(session, who="ada")
         with pytest.raises(RunNotFound):
-            await harness.office.runs.pause(session, who="ada")
+            await harness.agent_runtime.runs.pause(session, who="ada")
         with pytest.raises((RunNotFound, SessionNotFound)):
-            await harness.office.runs.start(session, "one", "", who="ada")
-        with harness.office.runtime.database.reading() as connection:
+            await harness.agent_runtime.runs.start(session, "one", "", who="ada")
+        with harness.agent_runtime.runtime.database.reading() as connection:
             rows = connection.query(
                 "SELECT input, definition, status FROM runs WHERE session_id = ?", (session,)
             )

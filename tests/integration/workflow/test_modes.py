@@ -3,8 +3,8 @@
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ModeNotOpen
-from interlock.workflow.rows import RunStatus
+from interlock.core.errors import ModeNotOpen
+from interlock.workflow.run_rows import RunStatus
 from tests.harness.workflows import open_workflow_harness
 from tests.integration.workflow.graphs import ONE, SIMPLE, TWO
 
@@ -15,7 +15,7 @@ async def test_a_run_has_the_mode_it_was_started_in_and_nothing_widens_it(tmp_pa
         harness.put("one", ONE, only="---\nmode: coding\n---\nWrite.")
         session = await harness.start("one", mode=ToolMode.plan)
         # A person raises the session's mode meanwhile: the run's ceiling stays where it was.
-        await harness.office.runtime.mode_switch.switch(session, ToolMode.coding, who="ada")
+        await harness.agent_runtime.runtime.mode_switch.switch(session, ToolMode.coding, who="ada")
         await harness.work(session)
         (denied,) = harness.results(session)
         assert denied["error_code"] == "MODE_DENIED"
@@ -74,7 +74,7 @@ async def test_where_the_runs_mode_is_not_open_the_run_pauses_instead_of_looking
         assert "needs plan mode, but only chat_safe is open to it here" in paused.run.reason
         assert harness.results(session) == []
     async with open_workflow_harness(tmp_path, monkeypatch) as harness:
-        await harness.office.runs.retry(session, who="ada")
+        await harness.agent_runtime.runs.retry(session, who="ada")
         assert (await harness.work(session)).run.status is RunStatus.done
 
 
@@ -82,4 +82,4 @@ async def test_only_a_mode_that_is_open_can_be_asked_for(tmp_path, monkeypatch):
     async with open_workflow_harness(tmp_path, monkeypatch, SIMPLE, SESSION_OPEN_MODES="chat") as harness:
         harness.put("one", ONE, only="Go.")
         with pytest.raises(ModeNotOpen):
-            await harness.office.runs.create("one", opened_by="test", mode=ToolMode.coding)
+            await harness.agent_runtime.runs.create("one", opened_by="test", mode=ToolMode.coding)

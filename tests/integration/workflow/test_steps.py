@@ -5,7 +5,7 @@ import re
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.workflow.rows import RunStatus, WrongRunStatus
+from interlock.workflow.run_rows import RunStatus, WrongRunStatus
 from tests.harness.workflows import names, open_workflow_harness
 from tests.integration.workflow.graphs import CHOICE, ONE, SIMPLE, TWO, said
 
@@ -43,7 +43,7 @@ async def test_the_prompt_of_a_step_has_persona_directive_and_brief_in_that_orde
         harness.put("other", head, only="Make it.")
         for workflow, persona in (("one", "You are careful."), ("other", "You are usual.")):
             session = await harness.start(workflow)
-            prompt = await harness.office.prompts.prepare(session, ToolMode.coding)
+            prompt = await harness.agent_runtime.prompts.prepare(session, ToolMode.coding)
             order = [name for name, _ in prompt.layers]
             assert order[:7] == [
                 *("identity", "tool_policy", "tooling", "safety", "persona", "run_directive", "node_brief")
@@ -56,11 +56,13 @@ async def test_the_prompt_of_a_step_has_persona_directive_and_brief_in_that_orde
 
 async def test_outside_of_a_run_there_is_no_step_to_complete(tmp_path, monkeypatch):
     async with open_workflow_harness(tmp_path, monkeypatch, said() + SIMPLE) as harness:
-        session = await harness.office.runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
-        task = await harness.office.tasks.put(session.id, "go", who="ada")
-        async with harness.office.runtime.leases.held(session.id, "test") as lease:
-            await harness.office.session_work().run(lease)
-        assert (await harness.office.tasks.get(task.id)).status == "done"
+        session = await harness.agent_runtime.runtime.sessions.create(
+            opened_by="test", mode=ToolMode.coding
+        )
+        task = await harness.agent_runtime.tasks.put(session.id, "go", who="ada")
+        async with harness.agent_runtime.runtime.leases.held(session.id, "test") as lease:
+            await harness.agent_runtime.session_runner().run(lease)
+        assert (await harness.agent_runtime.tasks.get(task.id)).status == "done"
         (denied,) = harness.results(session.id)
         assert denied["error_code"] == "TOOL_NOT_AVAILABLE"
         assert "it is only for the steps of a workflow" in denied["message"]
@@ -91,11 +93,11 @@ async def test_a_step_that_does_not_say_where_to_go_pauses_the_run_and_can_be_re
         assert "choose did not choose an edge (there are: left, right)" in stuck.run.reason
         assert names(stuck) == ["choose:failed"]
         with pytest.raises(WrongRunStatus, match="retry it"):
-            await harness.office.runs.resume(stuck.run.session_id, who="ada")
+            await harness.agent_runtime.runs.resume(stuck.run.session_id, who="ada")
         (tmp_path / "script.txt").write_text(said(outcome="left") + SIMPLE)
-        await harness.office.models.close()
+        await harness.agent_runtime.models.close()
     async with open_workflow_harness(tmp_path, monkeypatch) as harness:
-        await harness.office.runs.retry(stuck.run.session_id, who="ada")
+        await harness.agent_runtime.runs.retry(stuck.run.session_id, who="ada")
         done = await harness.work(stuck.run.session_id)
         assert done.run.outcome == "left"
         assert names(done) == ["choose:failed", "choose:completed", "left:completed"]
@@ -161,7 +163,7 @@ label = "left"
         assert stuck.at.node == "sub"
     (tmp_path / "script.txt").write_text(said(outcome="left") + SIMPLE)
     async with open_workflow_harness(tmp_path, monkeypatch) as harness:
-        await harness.office.runs.retry(stuck.run.session_id, who="ada")
+        await harness.agent_runtime.runs.retry(stuck.run.session_id, who="ada")
         done = await harness.work(stuck.run.session_id)
         assert done.run.status is RunStatus.done
         assert names(done)[3:] == [

@@ -3,9 +3,9 @@
 from decimal import Decimal
 
 from interlock.agent.budget import FREE, Price, PriceTable
-from interlock.agent.control import TaskControl, Used
+from interlock.agent.limit_tracker import LimitTracker, PriorUsage
 from interlock.agent.limits import ControlLimits
-from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.tools.result import ToolFailure, ToolResult
 
 
@@ -17,9 +17,9 @@ class Clock:
         return self.now
 
 
-def control(limits: ControlLimits | None = None, clock: Clock | None = None, **more) -> TaskControl:
-    given = {"model": "m", "prices": PriceTable({}), "used": Used(), **more}
-    return TaskControl(limits or ControlLimits(), clock=clock or Clock(), **given)
+def control(limits: ControlLimits | None = None, clock: Clock | None = None, **more) -> LimitTracker:
+    given = {"model": "m", "prices": PriceTable({}), "used": PriorUsage(), **more}
+    return LimitTracker(limits or ControlLimits(), clock=clock or Clock(), **given)
 
 
 def failed(

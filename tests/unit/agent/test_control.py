@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.budget import History, Spent
-from interlock.agent.control import PastCall, Used
-from interlock.agent.limits import ControlLimits, Stop, duration
-from interlock.agent.progress import arguments_fingerprint
+from interlock.agent.budget import UsageCost, UsageTotals
+from interlock.agent.limit_tracker import PastCall, PriorUsage
+from interlock.agent.limits import ControlLimits, LimitStop, format_duration
+from interlock.agent.repetition import arguments_fingerprint
 from interlock.config.control import ControlSettings
-from interlock.config.describe import setting_names
-from interlock.events.catalog import KINDS
-from interlock.infra.errors import ErrorCode
-from interlock.models.provider import Usage
+from interlock.config.effective_settings import setting_names
+from interlock.core.errors import ErrorCode
+from interlock.log.kinds import KINDS
+from interlock.models.provider import TokenUsage
 from interlock.tools.result import ToolResult
 from tests.unit.agent.controlled import DENIED, PRICES, Clock, control, failed
 
@@ -49,7 +49,7 @@ def test_fifty_turns_and_not_one_more():
 
 
 def test_turns_before_a_restart_count():
-    task = control(used=Used(turns=49))
+    task = control(used=PriorUsage(turns=49))
     assert task.before_turn() is None
     assert task.before_turn().reached == 50
 
@@ -70,7 +70,7 @@ def test_time_runs_from_the_beginning_and_ends_the_task(clock):
 
 
 def test_time_before_a_restart_counts(clock):
-    task = control(clock=clock, used=Used(seconds=1700))
+    task = control(clock=clock, used=PriorUsage(seconds=1700))
     clock.now += 99
     assert task.out_of_time() is None
     clock.now += 1
@@ -115,18 +115,20 @@ def test_a_name_that_a_model_made_up_cannot_forge_lines():
     assert stop.event.tool_name.isprintable()
 
 
-def every_stop() -> list[Stop]:
+def every_stop() -> list[LimitStop]:
     clock = Clock()
     late = control(clock=clock)
     clock.now += 4000
-    spent = Spent(10, Decimal(9))
+    spent = UsageCost(10, Decimal(9))
 
-    def over(limit: str, allowed: object) -> Stop | None:
+    def over(limit: str, allowed: object) -> LimitStop | None:
         limits = ControlLimits(**{limit: allowed})
-        return control(limits, prices=PRICES, used=Used(spent=spent)).before_turn(History(spent, spent))
+        return control(limits, prices=PRICES, used=PriorUsage(spent=spent)).before_turn(
+            UsageTotals(spent, spent)
+        )
 
-    def after(*calls: PastCall) -> Stop | None:
-        task = control(used=Used(calls=calls))
+    def after(*calls: PastCall) -> LimitStop | None:
+        task = control(used=PriorUsage(calls=calls))
         return task.refusal_limit or task.before_turn()
 
     return [
@@ -169,7 +171,7 @@ def test_every_limit_is_an_event_and_a_sentence_that_names_its_setting():
     ],
 )
 def test_times_are_told_as_people_say_them(seconds, text):
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @given(
@@ -189,11 +191,13 @@ def test_a_restart_at_any_moment_changes_no_decision(turns, restart):
     past: list[PastCall] = []
     for number, calls in enumerate(turns):
         if number == restart:
-            used = Used(turns=pieces.turns, seconds=pieces.seconds, spent=pieces.spent, calls=tuple(past))
+            used = PriorUsage(
+                turns=pieces.turns, seconds=pieces.seconds, spent=pieces.spent, calls=tuple(past)
+            )
             pieces = control(used=used)
         assert pieces.before_turn() == whole.before_turn()
         for task in (whole, pieces):
-            task.reply_received(Usage(5, 5))
+            task.reply_received(TokenUsage(5, 5))
         for argument, outcome in calls:
             made = arguments_fingerprint({"path": argument})
             result = results[outcome]

@@ -5,9 +5,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.conversation import _REQUEST as REQUEST
-from interlock.agent.conversation import Conversation, tokens_in
-from interlock.session.models import Message, Role
+from interlock.agent.context import _REQUEST as REQUEST
+from interlock.agent.context import ModelContext, estimate_tokens
+from interlock.sessions.models import Message, Role
 
 
 def said(seq: int, role: Role, content: str = "", *calls: str, answers: str | None = None) -> Message:
@@ -24,7 +24,7 @@ def exchange(start: int, length: int = 300) -> list[Message]:
     ]
 
 
-def decoded(conversation: Conversation) -> list[dict]:
+def decoded(conversation: ModelContext) -> list[dict]:
     return [json.loads(message) for message in conversation.encoded()]
 
 
@@ -42,7 +42,7 @@ def assert_valid(messages: list[dict]) -> None:
 
 
 def test_messages_keep_their_order_and_form():
-    messages = decoded(Conversation(exchange(1)))
+    messages = decoded(ModelContext(exchange(1)))
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
     assert messages[1]["tool_calls"][0] == {
         "id": "c1",
@@ -53,21 +53,21 @@ def test_messages_keep_their_order_and_form():
 
 
 def test_calls_without_an_answer_are_known():
-    conversation = Conversation([said(1, Role.user, "go"), said(2, Role.assistant, "", "a", "b")])
+    conversation = ModelContext([said(1, Role.user, "go"), said(2, Role.assistant, "", "a", "b")])
     assert [call.call_id for call in conversation.unanswered] == ["a", "b"]
     conversation.add(said(3, Role.tool, "done", answers="a"))
     assert [call.call_id for call in conversation.unanswered] == ["b"]
 
 
 def test_an_answer_to_nothing_is_left_out():
-    conversation = Conversation([said(1, Role.user, "go"), said(2, Role.tool, "?", answers="nobody")])
+    conversation = ModelContext([said(1, Role.user, "go"), said(2, Role.tool, "?", answers="nobody")])
     assert [message["role"] for message in decoded(conversation)] == ["user"]
 
 
 def test_what_is_over_the_budget_is_told_in_short_and_the_newest_stays():
     said_so_far = [message for start in range(1, 60, 4) for message in exchange(start)]
-    before = Conversation(said_so_far).tokens
-    conversation = Conversation(said_so_far, budget=before // 2)
+    before = ModelContext(said_so_far).tokens
+    conversation = ModelContext(said_so_far, budget=before // 2)
     compaction = conversation.compact()
     assert compaction is not None
     assert compaction.tokens_before == before
@@ -83,7 +83,7 @@ def test_what_is_over_the_budget_is_told_in_short_and_the_newest_stays():
 
 
 def test_nothing_is_told_in_short_within_the_budget_or_while_a_call_is_open():
-    conversation = Conversation(exchange(1), budget=Conversation(exchange(1)).tokens)
+    conversation = ModelContext(exchange(1), budget=ModelContext(exchange(1)).tokens)
     assert conversation.compact() is None
     conversation.add(said(9, Role.user, "go" * 1000))
     conversation.add(said(10, Role.assistant, "", "open"))
@@ -93,7 +93,7 @@ def test_nothing_is_told_in_short_within_the_budget_or_while_a_call_is_open():
 
 
 def test_in_a_long_task_the_request_is_told_word_for_word_and_its_steps_in_short():
-    conversation = Conversation([said(1, Role.user, "Sum up every file, and mind the dates.")], budget=1000)
+    conversation = ModelContext([said(1, Role.user, "Sum up every file, and mind the dates.")], budget=1000)
     compacted = []
     for step in range(40):
         conversation.add(said(2 + 2 * step, Role.assistant, "", f"c{step}"))
@@ -115,7 +115,7 @@ def test_in_a_long_task_the_request_is_told_word_for_word_and_its_steps_in_short
 
 def test_of_a_turn_that_is_too_long_by_itself_the_oldest_results_are_cut():
     calls = [f"c{number}" for number in range(20)]
-    conversation = Conversation(
+    conversation = ModelContext(
         [said(1, Role.user, "read them all"), said(2, Role.assistant, "", *calls)], budget=10_000
     )
     for number, call in enumerate(calls):
@@ -136,9 +136,9 @@ def test_of_a_turn_that_is_too_long_by_itself_the_oldest_results_are_cut():
 
 def test_what_other_things_take_is_left_for_them():
     said_so_far = [message for start in (1, 5, 9, 13) for message in exchange(start)]
-    needed = Conversation(said_so_far).tokens
-    assert Conversation(said_so_far, budget=needed + 100).compact(100) is None
-    assert Conversation(said_so_far, budget=needed + 100).compact(101) is not None
+    needed = ModelContext(said_so_far).tokens
+    assert ModelContext(said_so_far, budget=needed + 100).compact(100) is None
+    assert ModelContext(said_so_far, budget=needed + 100).compact(101) is not None
 
 
 def test_a_call_that_nobody_answered_is_closed_before_the_next_word():
@@ -148,7 +148,7 @@ def test_a_call_that_nobody_answered_is_closed_before_the_next_word():
         said(3, Role.tool, "{}", answers="a"),
         said(4, Role.user, "never mind"),
     ]
-    conversation = Conversation(messages)
+    conversation = ModelContext(messages)
     told = decoded(conversation)
     assert_valid(told)
     assert [message["role"] for message in told] == ["user", "assistant", "tool", "tool", "user"]
@@ -158,15 +158,15 @@ def test_a_call_that_nobody_answered_is_closed_before_the_next_word():
 
 def test_a_request_that_was_never_answered_is_told_as_given_up():
     """Cancelled, say: the next task must not do what the person has just stopped."""
-    conversation = Conversation([said(1, Role.user, "delete everything"), said(2, Role.user, "hello")])
+    conversation = ModelContext([said(1, Role.user, "delete everything"), said(2, Role.user, "hello")])
     given_up, present = [message["content"] for message in decoded(conversation)]
     assert given_up.startswith("delete everything\n\n(This request was cancelled or failed")
     assert present == "hello"
-    assert conversation.tokens == sum(tokens_in(each) for each in conversation.encoded())
+    assert conversation.tokens == sum(estimate_tokens(each) for each in conversation.encoded())
 
 
 def test_so_is_one_that_was_given_up_in_the_middle_and_no_other():
-    conversation = Conversation(
+    conversation = ModelContext(
         [
             said(1, Role.user, "first"),
             said(2, Role.assistant, "answered"),
@@ -182,15 +182,15 @@ def test_so_is_one_that_was_given_up_in_the_middle_and_no_other():
 
 def test_a_restart_gives_the_same_messages():
     messages = [message for start in range(1, 60, 4) for message in exchange(start)]
-    budget = Conversation(messages[:40]).tokens // 2
-    first = Conversation(messages[:40], budget=budget)
+    budget = ModelContext(messages[:40]).tokens // 2
+    first = ModelContext(messages[:40], budget=budget)
     once = first.compact()
     for message in messages[40:]:
         first.add(message)
     again = first.compact()
     assert once is not None
     assert again is not None
-    second = Conversation(messages, budget=budget)
+    second = ModelContext(messages, budget=budget)
     second.compact_through(again.through_seq)
     assert second.encoded() == first.encoded()
     assert second.tokens == first.tokens
@@ -201,7 +201,7 @@ def test_whatever_is_cut_the_rest_is_valid(lengths, budget):
     messages = [
         message for index, length in enumerate(lengths) for message in exchange(1 + 4 * index, length)
     ]
-    conversation = Conversation(messages, budget=budget)
+    conversation = ModelContext(messages, budget=budget)
     compaction = conversation.compact()
     assert_valid(decoded(conversation))
     assert decoded(conversation)[-1]["content"] == f"answer {1 + 4 * (len(lengths) - 1)}"

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.control import PastCall, Used
-from interlock.agent.ladder import DenialLadder, nearest_way
-from interlock.agent.limits import ControlLimits, Nudge, Stop
-from interlock.agent.progress import arguments_fingerprint
-from interlock.events.work import ControlLimitReached
-from interlock.infra.errors import ErrorCode
+from interlock.agent.denial_policy import DenialPolicy, suggest_alternative
+from interlock.agent.limit_tracker import PastCall, PriorUsage
+from interlock.agent.limits import ControlLimits, LimitStop, ModelHint
+from interlock.agent.repetition import arguments_fingerprint
+from interlock.core.errors import ErrorCode
+from interlock.log.task_events import ControlLimitReached
 from interlock.tools.result import ToolResult
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 from tests.unit.agent.controlled import DENIED, control, failed
 
 CHAT = frozenset({"current_time", "read_file", "list_files", "search_files", "bash_readonly", "ask_user"})
@@ -41,12 +41,12 @@ def test_the_three_steps():
     calls = Calls()
     assert calls.turn(DENIED) == [None]
     (second,) = calls.turn(DENIED)
-    assert second == Nudge(
+    assert second == ModelHint(
         "write_file was denied again. You cannot change this. Put what you would write or run "
         "into your answer instead. After one more denied call you can only answer, without tools."
     )
     (third,) = calls.turn(DENIED)
-    assert third == Nudge(
+    assert third == ModelHint(
         "Too many calls were denied, so no further call runs in this task. Answer now, without "
         "tools: tell the user what was denied, why, and what they can do."
     )
@@ -77,7 +77,7 @@ def test_any_other_call_between_begins_the_row_anew(between):
     calls = Calls()
     for _ in range(4):
         assert calls.turn(DENIED) == [None]
-        assert isinstance(calls.turn(DENIED)[0], Nudge)
+        assert isinstance(calls.turn(DENIED)[0], ModelHint)
         assert calls.turn(between) == [None]
 
 
@@ -86,7 +86,7 @@ def test_refusals_of_one_turn_are_one_step():
     calls = Calls()
     assert calls.turn(*[DENIED] * 4) == [None] * 4
     second = calls.turn(DENIED, DENIED)
-    assert isinstance(second[0], Nudge)
+    assert isinstance(second[0], ModelHint)
     assert second[1] is None
     calls.turn(DENIED)
     assert calls.task.refusal_limit is not None
@@ -111,7 +111,7 @@ def test_the_fifty_first_call_forgets_the_first():
     calls = Calls()
     for _ in range(100):
         (answer,) = calls.turn(DENIED)
-        assert not isinstance(answer, Stop)
+        assert not isinstance(answer, LimitStop)
         calls.turn(*[FINE] * 5)
 
 
@@ -119,7 +119,7 @@ def test_one_turn_of_ten_refusals_is_too_many():
     calls = Calls()
     *before, last = calls.turn(*[DENIED] * 10)
     assert before == [None] * 9
-    assert isinstance(last, Nudge)
+    assert isinstance(last, ModelHint)
     assert calls.task.refusal_limit.limit == "max_recent_denials"
 
 
@@ -140,7 +140,7 @@ def test_a_longer_ladder_warns_on_each_step_and_is_exact_on_the_last():
 
 def test_a_restart_does_not_lower_the_ladder():
     past = [PastCall(turn, "write_file", str(turn), "no") for turn in (1, 2)]
-    task = control(used=Used(turns=2, calls=tuple(past)))
+    task = control(used=PriorUsage(turns=2, calls=tuple(past)))
     assert task.before_turn() is None
     task.call_ended("bash", "x", DENIED)
     assert task.refusal_limit is not None
@@ -148,7 +148,7 @@ def test_a_restart_does_not_lower_the_ladder():
 
 def test_a_task_that_may_only_answer_may_only_answer_after_a_restart():
     past = [PastCall(turn, "write_file", str(turn), f"no {turn}") for turn in (1, 2, 3)]
-    stop = control(used=Used(turns=3, calls=tuple(past))).refusal_limit
+    stop = control(used=PriorUsage(turns=3, calls=tuple(past))).refusal_limit
     assert stop.limit == "max_denials"
     assert "no 3" in stop.sentence
 
@@ -168,7 +168,7 @@ def test_what_a_denial_says_cannot_forge_lines_nor_fill_pages():
     st.integers(8, 20),
 )
 def test_any_sequence_of_calls_is_judged_as_the_rule_says(steps, in_row, recent, window):
-    ladder = DenialLadder(ControlLimits(max_denials=in_row, max_recent_denials=recent, recent_calls=window))
+    ladder = DenialPolicy(ControlLimits(max_denials=in_row, max_recent_denials=recent, recent_calls=window))
     turn, made = 0, []
     for next_turn, denied in steps:
         turn += next_turn
@@ -176,7 +176,7 @@ def test_any_sequence_of_calls_is_judged_as_the_rule_says(steps, in_row, recent,
         answer = ladder.step(turn, "no" if denied else None)
         too_long = denied and len(row_of(made)) >= in_row
         too_many = denied and sum(was for _, was in made[-window:]) >= recent
-        assert isinstance(answer, Stop) == (too_long or too_many)
+        assert isinstance(answer, LimitStop) == (too_long or too_many)
 
 
 def row_of(made) -> set[int]:
@@ -218,6 +218,6 @@ def row_of(made) -> set[int]:
     ],
 )
 def test_the_nearest_way_is_one_that_is_open(code, tool, exposed, way):
-    text = nearest_way(failed(code, tool).failure, exposed)
+    text = suggest_alternative(failed(code, tool).failure, exposed)
     assert way in text
     assert f" {tool}," not in text

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.personas import (
+from interlock.agent.definitions import (
     KEYS,
     MAX_AGENT_BYTES,
     MAX_AGENTS,
-    Agent,
     AgentChanged,
-    AgentFolder,
+    AgentDefinition,
+    AgentDirectory,
     AgentInvalid,
     AgentNotFound,
 )
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, effective_policy
-from interlock.gates.policy import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
-from interlock.gates.situation import Capabilities, Situation
-from interlock.session.settings_store import StoredSettings, field_paths, leaves, to_document
+from interlock.policy.authority import AuthorityCache, effective_policy
+from interlock.policy.inputs import AuthorityInputs, Capabilities
+from interlock.policy.policy import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
+from interlock.sessions.settings_store import StoredSettings, field_paths, flatten_document, to_document
 from interlock.wiring import build_registry
 from tests.unit.gates.test_policy import is_no_wider, policies
 
@@ -54,16 +54,16 @@ Even this.
 
 
 @pytest.fixture
-def folder(tmp_path) -> AgentFolder:
+def folder(tmp_path) -> AgentDirectory:
     (tmp_path / "agents").mkdir()
-    return AgentFolder(tmp_path / "agents", TOOLS)
+    return AgentDirectory(tmp_path / "agents", TOOLS)
 
 
-def put(folder: AgentFolder, text: str | bytes, file: str = "reviewer.md") -> None:
+def put(folder: AgentDirectory, text: str | bytes, file: str = "reviewer.md") -> None:
     (folder.path / file).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def problems(folder: AgentFolder) -> list[str]:
+def problems(folder: AgentDirectory) -> list[str]:
     return [str(problem) for problem in folder.survey().problems]
 
 
@@ -74,7 +74,7 @@ def head(*lines: str) -> str:
 def test_a_file_becomes_an_agent(folder):
     put(folder, GOOD)
     agent = folder.load("reviewer")
-    assert agent == Agent(
+    assert agent == AgentDefinition(
         name="reviewer",
         description="Reads code: says what is wrong.",
         persona="You read with care.\n\n---\nEven this.",
@@ -218,8 +218,8 @@ def test_an_unknown_name_is_answered_with_the_near_one(folder):
     with pytest.raises(AgentNotFound, match="did you mean reviewer"):
         folder.load("reviwer")
     with pytest.raises(AgentNotFound, match=r"there is no agent 'x'$"):
-        AgentFolder(folder.path / "nowhere", ()).load("x")
-    assert AgentFolder(folder.path / "nowhere", ()).survey().agents == ()
+        AgentDirectory(folder.path / "nowhere", ()).load("x")
+    assert AgentDirectory(folder.path / "nowhere", ()).survey().agents == ()
 
 
 def test_only_a_plain_file_of_its_own_is_an_agent(folder, tmp_path):
@@ -261,12 +261,12 @@ def test_a_task_goes_on_with_the_agent_it_began_with_or_not_at_all(folder):
 
 
 def test_the_examples_are_agents():
-    examples = AgentFolder(Path("examples/workspace/agents"), TOOLS)
+    examples = AgentDirectory(Path("examples/workspace/agents"), TOOLS)
     assert [agent.name for agent in examples.survey().agents] == ["reviewer"]
     assert problems(examples) == []
     agent = examples.load("reviewer")
     for mode in ToolMode:
-        authority = CACHE.get(situation(mode, StoredSettings().tools, agent.tools))
+        authority = CACHE.get(authority_inputs(mode, StoredSettings().tools, agent.tools))
         effects = {entry.tool.effect.value for entry in REGISTRY if entry.tool.name in authority.exposed}
         assert effects <= {"read", "ask", "tell"}
 
@@ -276,15 +276,17 @@ def test_the_examples_are_agents():
 
 def as_lines(policy: ToolPolicy) -> list[str]:
     lines = []
-    for path, value in leaves(to_document(policy), "tools."):
+    for path, value in flatten_document(to_document(policy), "tools."):
         if value is not None and not (path == "tools.denied_tools" and not value):
             text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value).lower()
             lines.append(f"{path}: {text}")
     return lines
 
 
-def situation(mode: ToolMode, system: ToolPolicy, agent: ToolPolicy = NO_RESTRICTION) -> Situation:
-    return Situation(
+def authority_inputs(
+    mode: ToolMode, system: ToolPolicy, agent: ToolPolicy = NO_RESTRICTION
+) -> AuthorityInputs:
+    return AuthorityInputs(
         mode=mode, open_modes=frozenset(ToolMode), settings=system, agent=agent, capabilities=EVERYTHING
     )
 
@@ -294,7 +296,7 @@ def assert_no_wider(system: ToolPolicy, agent: ToolPolicy) -> None:
         # The agent's own list of servers holds then; everything else can only tighten.
         agent = agent.model_copy(update={"mcp": McpPolicy(enabled=agent.mcp.enabled)})
     for mode in (ToolMode.chat, ToolMode.coding):
-        with_agent, without = situation(mode, system, agent), situation(mode, system)
+        with_agent, without = authority_inputs(mode, system, agent), authority_inputs(mode, system)
         assert is_no_wider(effective_policy(with_agent), effective_policy(without))
         narrow, wide = CACHE.get(with_agent), CACHE.get(without)
         assert set(narrow.exposed) <= set(wide.exposed)
@@ -305,7 +307,7 @@ def assert_no_wider(system: ToolPolicy, agent: ToolPolicy) -> None:
 
 @given(system=policies, agent=policies)
 def test_any_policy_in_a_file_arrives_as_it_was_written_and_never_widens(tmp_path_factory, system, agent):
-    folder = AgentFolder(tmp_path_factory.mktemp("agents"), {"a", "b", "c"})
+    folder = AgentDirectory(tmp_path_factory.mktemp("agents"), {"a", "b", "c"})
     put(folder, head(*as_lines(agent)))
     loaded = folder.load("reviewer").tools
     assert loaded == agent
@@ -339,7 +341,7 @@ LINES = st.builds("{}: {}".format, st.sampled_from([*KEYS, "tools", "tools.*", "
     system=st.sampled_from([StoredSettings().tools, NO_RESTRICTION]) | policies,
 )
 def test_whatever_a_file_says_it_is_refused_or_narrower(tmp_path_factory, lines, system):
-    folder = AgentFolder(tmp_path_factory.mktemp("agents"), TOOLS)
+    folder = AgentDirectory(tmp_path_factory.mktemp("agents"), TOOLS)
     put(folder, head(*lines))
     try:
         agent = folder.load("reviewer")
@@ -350,7 +352,7 @@ def test_whatever_a_file_says_it_is_refused_or_narrower(tmp_path_factory, lines,
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_agent_or_a_problem_with_a_line(tmp_path_factory, data):
-    folder = AgentFolder(tmp_path_factory.mktemp("agents"), TOOLS)
+    folder = AgentDirectory(tmp_path_factory.mktemp("agents"), TOOLS)
     put(folder, b"---\ndescription: d\n" + data)
     survey = folder.survey()
     assert bool(survey.agents) != bool(survey.problems)

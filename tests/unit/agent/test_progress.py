@@ -5,11 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.control import PastCall
-from interlock.agent.limits import ControlLimits, Nudge, Stop
-from interlock.agent.progress import Progress, arguments_fingerprint, call_fingerprint, fingerprint
-from interlock.events.work import ProgressStalled
-from interlock.infra.errors import ErrorCode
+from interlock.agent.limit_tracker import PastCall
+from interlock.agent.limits import ControlLimits, LimitStop, ModelHint
+from interlock.agent.repetition import (
+    RepetitionDetector,
+    arguments_fingerprint,
+    call_fingerprint,
+    fingerprint,
+)
+from interlock.core.errors import ErrorCode
+from interlock.log.task_events import ProgressStalled
 from interlock.tools.result import ToolResult
 from tests.unit.agent.controlled import DENIED, control, failed
 
@@ -35,10 +40,10 @@ def repeat(times: int, limits: ControlLimits | None = None) -> list:
 def test_the_third_equal_call_ends_the_task_after_a_warning():
     first, second, third = repeat(3)
     assert first is None
-    assert isinstance(second, Nudge)
+    assert isinstance(second, ModelHint)
     assert "read_file returned the same result 2 times" in second.text
     assert "and end the task" in second.text
-    assert third == Stop(
+    assert third == LimitStop(
         "max_repeats",
         3,
         3,
@@ -52,12 +57,12 @@ def test_the_third_equal_call_ends_the_task_after_a_warning():
 
 
 def test_with_a_limit_of_two_there_is_no_warning():
-    assert [type(answer) for answer in repeat(2, ControlLimits(max_repeats=2))] == [type(None), Stop]
+    assert [type(answer) for answer in repeat(2, ControlLimits(max_repeats=2))] == [type(None), LimitStop]
 
 
 def test_with_a_higher_limit_only_the_last_but_one_warns():
     kinds = [type(answer) for answer in repeat(5, ControlLimits(max_repeats=5))]
-    assert kinds == [type(None)] * 3 + [Nudge, Stop]
+    assert kinds == [type(None)] * 3 + [ModelHint, LimitStop]
 
 
 def test_once_stalled_the_task_stays_ended():
@@ -75,7 +80,7 @@ def test_equal_calls_of_one_turn_count_once():
     task.before_turn()
     assert [task.call_ended("read_file", ARGUMENTS, SAME) for _ in range(10)] == [None] * 10
     task.before_turn()
-    assert isinstance(task.call_ended("read_file", ARGUMENTS, SAME), Nudge)
+    assert isinstance(task.call_ended("read_file", ARGUMENTS, SAME), ModelHint)
 
 
 @pytest.mark.parametrize(
@@ -96,14 +101,14 @@ def test_another_tool_argument_or_result_is_another_call(name, arguments, result
 
 def test_whatever_is_new_begins_the_count_anew():
     """A test that passes after every edit is no circle."""
-    progress = Progress()
+    progress = RepetitionDetector()
     for turn in range(0, 40, 2):
         assert progress.step(turn, "run the tests: they pass") == 1
         assert progress.step(turn + 1, f"edit {turn}") == 1
 
 
 def test_going_round_in_a_circle_of_many_calls_is_found():
-    progress = Progress()
+    progress = RepetitionDetector()
     times = [progress.step(turn, "abcd"[turn % 4]) for turn in range(16)]
     # The last new one is 'd', in turn 3: from there on nothing is new.
     assert times == [1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4]
@@ -111,7 +116,7 @@ def test_going_round_in_a_circle_of_many_calls_is_found():
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abcde")), max_size=60))
 def test_any_sequence_of_calls_is_counted_since_the_last_new_one(steps):
-    progress, seen, stretch, turn = Progress(), set(), [], 0
+    progress, seen, stretch, turn = RepetitionDetector(), set(), [], 0
     for advance, call in steps:
         turn += advance
         counted = (turn, call) not in {(when, what) for when, what in seen}

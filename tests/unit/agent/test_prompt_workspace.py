@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from interlock.agent.plain_files import without_comments
-from interlock.agent.starters import FILES, Found, fill_workspace
-from interlock.agent.workspace import MAX_SHOWN_BYTES, WorkspaceFiles
+from interlock.agent.regular_files import strip_comments
+from interlock.agent.workspace_files import MAX_SHOWN_BYTES, WorkspaceFiles
+from interlock.agent.workspace_template import TEMPLATE_FILES, CreationStatus, create_workspace_files
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.session.models import SessionKind
-from tests.harness.logs import capture_logs
+from interlock.sessions.models import SessionKind
+from tests.harness.log_capture import capture_logs
 
 SECRET = "Zx9-hunter-77-correct-horse"
 
@@ -134,7 +134,7 @@ def test_a_secret_where_reading_ends_is_never_shown(tmp_path, end):
     ],
 )
 def test_comments_are_for_people(text, left):
-    assert without_comments(text) == left
+    assert strip_comments(text) == left
 
 
 def test_a_comment_longer_than_what_is_read_is_still_a_comment(tmp_path):
@@ -145,14 +145,14 @@ def test_a_comment_longer_than_what_is_read_is_still_a_comment(tmp_path):
 
 
 def test_many_comments_that_never_end_take_no_time():
-    assert len(without_comments("<!--" * 500_000)) == 2_000_000
+    assert len(strip_comments("<!--" * 500_000)) == 2_000_000
 
 
 def test_a_fresh_workspace_tells_a_model_nothing(tmp_path):
-    steps = fill_workspace(tmp_path / "deep" / "ws")
-    assert {step.found for step in steps} == {Found.made}
+    steps = create_workspace_files(tmp_path / "deep" / "ws")
+    assert {step.found for step in steps} == {CreationStatus.made}
     files = WorkspaceFiles(tmp_path / "deep" / "ws", Redactor().text).read(SessionKind.chat)
-    assert [(file.text, file.problem) for file in files] == [("", "")] * len(FILES)
+    assert [(file.text, file.problem) for file in files] == [("", "")] * len(TEMPLATE_FILES)
 
 
 def test_filling_touches_nothing_that_is_there(tmp_path):
@@ -160,7 +160,7 @@ def test_filling_touches_nothing_that_is_there(tmp_path):
     (tmp_path / "USER.md").symlink_to(tmp_path / "nowhere")
     (tmp_path / "memory").write_text("a file where a folder is wanted")
     (tmp_path / "agents").mkdir(mode=0o755)
-    steps = {step.path.name: step for step in fill_workspace(tmp_path)}
+    steps = {step.path.name: step for step in create_workspace_files(tmp_path)}
     assert (tmp_path / "AGENTS.md").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
     assert (tmp_path / "memory").read_text().startswith("a file")
@@ -180,5 +180,5 @@ def test_filling_touches_nothing_that_is_there(tmp_path):
 
 def test_a_workspace_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").write_text("")
-    (step,) = fill_workspace(tmp_path / "file" / "ws")
-    assert (step.found, step.detail) == (Found.failed, "Not a directory")
+    (step,) = create_workspace_files(tmp_path / "file" / "ws")
+    assert (step.found, step.detail) == (CreationStatus.failed, "Not a directory")

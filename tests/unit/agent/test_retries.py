@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.limits import ControlLimits
-from interlock.agent.retries import Retries
-from interlock.events.work import RetryExhausted, RetryScheduled
+from interlock.agent.retries import TurnRetries
+from interlock.log.task_events import RetryExhausted, RetryScheduled
 from interlock.models.provider import ModelError, ModelFault
 
-PASSING = [fault for fault in ModelFault if fault.may_pass]
-LASTING = [fault for fault in ModelFault if not fault.may_pass]
+PASSING = [fault for fault in ModelFault if fault.is_transient]
+LASTING = [fault for fault in ModelFault if not fault.is_transient]
 
 
 def fault(kind: ModelFault = ModelFault.server, after: float | None = None) -> ModelError:
@@ -20,7 +20,7 @@ def fault(kind: ModelFault = ModelFault.server, after: float | None = None) -> M
 
 
 def delays(limits: ControlLimits, error: ModelError) -> list[float]:
-    retries = Retries(limits)
+    retries = TurnRetries(limits)
     found = []
     while (delay := retries.next_delay(error, shown=False)) is not None:
         found.append(delay)
@@ -44,14 +44,14 @@ def test_what_cannot_pass_is_not_asked_again(kind):
 
 @pytest.mark.parametrize("kind", PASSING)
 def test_what_was_shown_is_never_asked_again(kind):
-    retries = Retries(ControlLimits())
+    retries = TurnRetries(ControlLimits())
     assert retries.next_delay(fault(kind), shown=True) is None
     assert retries.next_delay(fault(kind), shown=False) == 1
     assert retries.next_delay(fault(kind), shown=True) is None
 
 
 def test_a_server_that_asks_for_more_gets_more_and_for_less_does_not():
-    retries = Retries(ControlLimits())
+    retries = TurnRetries(ControlLimits())
     assert retries.next_delay(fault(after=0), shown=False) == 1
     assert retries.next_delay(fault(after=2.5), shown=False) == 2.5
     assert retries.next_delay(fault(after=3), shown=False) == 4
@@ -61,18 +61,18 @@ def test_a_server_that_asks_for_more_gets_more_and_for_less_does_not():
 
 @pytest.mark.parametrize("after", [120.001, 3600.0, math.inf])
 def test_a_server_that_asks_for_too_much_is_not_asked_too_soon_but_not_at_all(after):
-    retries = Retries(ControlLimits())
+    retries = TurnRetries(ControlLimits())
     assert retries.next_delay(fault(after=after), shown=False) is None
     assert retries.exhausted(fault()).attempts == 1
 
 
 @pytest.mark.parametrize("after", [math.nan, -1.0, -math.inf])
 def test_a_wish_that_is_none_is_passed_over(after):
-    assert Retries(ControlLimits()).next_delay(fault(after=after), shown=False) == 1
+    assert TurnRetries(ControlLimits()).next_delay(fault(after=after), shown=False) == 1
 
 
 def test_both_are_told_to_the_log():
-    retries = Retries(ControlLimits(max_retries=1))
+    retries = TurnRetries(ControlLimits(max_retries=1))
     delay = retries.next_delay(fault(), shown=False)
     assert retries.scheduled(fault(), delay) == RetryScheduled(
         attempt=1, delay_seconds=1, error_class="server", error="it failed"
@@ -97,7 +97,7 @@ some_wish = st.none() | st.floats(0, 2000) | st.just(math.inf)
 
 @given(some_limits, st.lists(st.tuples(st.sampled_from(PASSING), some_wish), max_size=40))
 def test_no_wait_is_shorter_than_asked_nor_longer_than_allowed(limits, errors):
-    retries = Retries(limits)
+    retries = TurnRetries(limits)
     made = 0
     for kind, wish in errors:
         delay = retries.next_delay(fault(kind, wish), shown=False)

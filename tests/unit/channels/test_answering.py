@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.channels.answering import ask_person
+from interlock.channels.question_prompts import prompt_for_answer
 from interlock.questions.answers import read_answer
 from interlock.questions.widgets import WidgetType, read_widget
 
@@ -36,7 +36,7 @@ class Person:
 def answered(asked, *lines: str):
     """All lines are used, and the desk takes what comes of them."""
     person = Person(*lines)
-    given = ask_person(asked, person)
+    given = prompt_for_answer(asked, person)
     assert len(person.prompts) == len(lines)
     assert read_answer(asked, given)
     return given
@@ -67,18 +67,18 @@ def test_a_dangerous_yes_is_written_out(lines, confirmed):
 )
 def test_what_does_not_fit_is_told_before_it_is_asked_again(kind, lines, told):
     person = Person(*lines)
-    assert ask_person(widget(kind), person)
+    assert prompt_for_answer(widget(kind), person)
     first, again, *_ = person.prompts
     assert again == f"{told}\n{first}"
     # Whoever only pressed Enter knows that.
     person = Person("", *lines[1:])
-    assert ask_person(widget(kind), person)
+    assert prompt_for_answer(widget(kind), person)
     assert person.prompts[0] == person.prompts[1]
 
 
 def test_that_a_dangerous_yes_is_written_out_is_told():
     person = Person("y", "yes")
-    assert ask_person(widget("confirmation", dangerous=True), person) == {"confirmed": True}
+    assert prompt_for_answer(widget("confirmation", dangerous=True), person) == {"confirmed": True}
     assert person.prompts[1].startswith("type the full word: yes\n")
 
 
@@ -154,7 +154,7 @@ def test_every_field_of_a_form_is_asked_for_until_it_fits():
         "0.5",
         "",
     )
-    given = ask_person(asked, person)
+    given = prompt_for_answer(asked, person)
     assert given == {
         "values": {
             "name": "Ada",
@@ -181,4 +181,4 @@ def test_a_field_that_may_be_left_empty_is():
 @pytest.mark.parametrize("kind", list(WidgetType))
 def test_whoever_leaves_gives_no_answer(kind):
     with pytest.raises(EOFError):
-        ask_person(widget(kind), Person())
+        prompt_for_answer(widget(kind), Person())

@@ -13,13 +13,19 @@ from interlock.agent.events import (
     ToolResultInfo,
     TurnCompleted,
 )
-from interlock.channels.terminal import MAX_CHARS, MAX_LINES, Paper, TerminalView, standard_paper
-from tests.harness.tables import each_row
+from interlock.channels.terminal.view import (
+    MAX_CHARS,
+    MAX_LINES,
+    TerminalView,
+    TerminalWriter,
+    standard_writer,
+)
+from tests.harness.case_tables import each_row
 
 
 def shown(*events, colours: bool = False, shows_text: bool = True) -> str:
     stream = io.StringIO()
-    view = TerminalView(Paper(stream, colours), shows_text=shows_text)
+    view = TerminalView(TerminalWriter(stream, colours), shows_text=shows_text)
     for event in events:
         view.show(event)
     return stream.getvalue()
@@ -141,21 +147,21 @@ def test_colours_are_for_a_terminal_that_wants_them(monkeypatch):
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert standard_paper().colours
+    assert standard_writer().colours
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not standard_paper().colours
+    assert not standard_writer().colours
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
-    assert not standard_paper().colours
+    assert not standard_writer().colours
     monkeypatch.setattr("sys.stdout", io.StringIO())
     monkeypatch.setenv("TERM", "xterm")
-    assert not standard_paper().colours
+    assert not standard_writer().colours
     assert "\x1b[2m  > bash\x1b[0m" in shown(ToolCallInfo("c", "bash", {}), colours=True)
 
 
 def test_without_running_text_the_answer_is_left_to_whoever_prints_it_at_the_end():
     stream = io.StringIO()
-    view = TerminalView(Paper(stream, colours=False), shows_text=False)
+    view = TerminalView(TerminalWriter(stream, colours=False), shows_text=False)
     for event in (
         TextDelta(1, 0, "Let me look."),
         ToolCallInfo("c", "current_time", {}),

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from interlock.config.describe import describe, unknown_variables
+from interlock.config.effective_settings import describe_settings, unknown_variables
 from interlock.config.settings import load_settings
-from interlock.infra.errors import ConfigurationError
+from interlock.core.errors import ConfigurationError
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
@@ -36,7 +36,7 @@ def test_prices_are_exact(monkeypatch):
     control = load_settings().control
     assert control.prices == {"a": (Decimal("2.5"), Decimal(10)), "b/c:d": (Decimal(0), Decimal("0.1"))}
     assert control.max_day_cost == Decimal("0.3")
-    (row,) = [row for row in describe(load_settings()) if row.name == "CONTROL_PRICES"]
+    (row,) = [row for row in describe_settings(load_settings()) if row.name == "CONTROL_PRICES"]
     assert row.value == '{"a": ["2.50", "10"], "b/c:d": ["0", "0.1"]}'
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.config.describe import MASK, describe, secrets_of
-from interlock.config.endpoints import ImageEndpoint, image_endpoint
+from interlock.config.effective_settings import MASK, describe_settings, secrets_of
+from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
 from interlock.config.settings import load_settings
 from interlock.wiring import ceiling
 from tests.unit.config.test_settings import refused
@@ -81,7 +81,7 @@ def test_the_key_may_come_from_a_file_and_is_a_known_secret(monkeypatch, tmp_pat
     settings = load_settings()
     assert OWN in secrets_of(settings)
     assert OWN not in repr(settings)
-    (row,) = [row for row in describe(settings) if row.name == "IMAGE_API_KEY"]
+    (row,) = [row for row in describe_settings(settings) if row.name == "IMAGE_API_KEY"]
     assert (row.value, row.origin.startswith("IMAGE_API_KEY_FILE")) == (MASK, True)
 
 

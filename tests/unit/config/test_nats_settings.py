@@ -2,9 +2,9 @@
 
 import pytest
 
-from interlock.config.describe import describe, secrets_of
+from interlock.config.effective_settings import describe_settings, secrets_of
 from interlock.config.settings import load_settings
-from interlock.infra.errors import ConfigurationError
+from interlock.core.errors import ConfigurationError
 
 GOOD = "tls://interlock:s3cret%21word@nats.example:4222"
 
@@ -20,7 +20,7 @@ def test_one_or_several_servers(monkeypatch):
     assert settings.nats.servers == ["tls://nats.example:4222", "tls://two.example"]
     assert settings.nats.credentials == ("interlock", "s3cret!word")
     assert {"s3cret%21word", "s3cret!word"} <= set(secrets_of(settings))
-    shown = {row.name: row.value for row in describe(settings)}["NATS_URL"]
+    shown = {row.name: row.value for row in describe_settings(settings)}["NATS_URL"]
     assert "s3cret" not in shown
 
 

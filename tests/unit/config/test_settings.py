@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.describe import MASK, describe, secrets_of, setting_names, unknown_variables
+from interlock.config.effective_settings import (
+    MASK,
+    describe_settings,
+    secrets_of,
+    setting_names,
+    unknown_variables,
+)
 from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
-from interlock.infra.errors import ConfigurationError
-from interlock.session.settings_store import field_paths
-from interlock.store.driver import LONGEST_LEASE_SECONDS
+from interlock.core.errors import ConfigurationError
+from interlock.db.driver import LONGEST_LEASE_SECONDS
+from interlock.sessions.settings_store import field_paths
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
@@ -24,7 +30,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
 
 
 def row(name: str) -> tuple[str, str]:
-    (found,) = [row for row in describe(load_settings()) if row.name == name]
+    (found,) = [row for row in describe_settings(load_settings()) if row.name == name]
     return found.value, found.origin
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interlock.config.describe import describe, secrets_of
+from interlock.config.effective_settings import describe_settings, secrets_of
 from interlock.config.settings import load_settings
-from interlock.infra.errors import ConfigurationError
+from interlock.core.errors import ConfigurationError
 
 TOKEN = "123456789:AAF-double_double_double_double_dou"
 
@@ -20,7 +20,7 @@ def test_the_token_is_a_secret_that_the_redactor_knows(monkeypatch, tmp_path):
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN_FILE", str(tmp_path / "token"))
     settings = load_settings()
     assert TOKEN in secrets_of(settings)
-    assert TOKEN not in str(describe(settings))
+    assert TOKEN not in str(describe_settings(settings))
 
 
 @pytest.mark.parametrize(

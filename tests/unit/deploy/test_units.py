@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from interlock.cli.exits import Exit
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.main import build_app
-from interlock.config.describe import _walk, setting_names
-from interlock.config.environment import SECRET_FILE_SUFFIX
+from interlock.config.effective_settings import _walk, setting_names
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings, load_settings
+from interlock.config.sources import SECRET_FILE_SUFFIX
 from interlock.config.worker import WorkerSettings
-from interlock.gateway.serving import STOP_SECONDS
-from interlock.worker.supervisor import SupervisorLimits
+from interlock.gateway.server import STOP_SECONDS
+from interlock.runtime.supervisor import SupervisorLimits
 from tests.unit.deploy.units import FOLDER, UNITS, calls_of, read_variables
 
 SECRETS = {name for name, _, is_secret in _walk(Settings) if is_secret}
@@ -75,7 +75,7 @@ def test_it_stops_as_interlock_does_and_is_not_started_for_ever(unit):
     assert (unit.one("KillMode"), unit.one("OOMPolicy")) == ("mixed", "continue")
     assert (unit.one("Restart"), unit.one("RestartPreventExitStatus")) == (
         "on-failure",
-        str(int(Exit.usage)),
+        str(int(ExitCode.usage)),
     )
     pauses = sum(limits.restart_seconds * 2**step for step in range(given.max_crashes - 1))
     giving_up = pauses + 5 * given.max_crashes

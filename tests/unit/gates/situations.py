@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.gates.policy import NO_RESTRICTION
-from interlock.gates.situation import CallLimits, Capabilities, Situation
-from interlock.tools.base import PolicySwitch
+from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
+from interlock.policy.policy import NO_RESTRICTION
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import PolicySwitch
 from tests.harness.tools import DeclaredTool
 from tests.unit.gates.test_policy import policies
 
@@ -52,7 +52,7 @@ def registries(draw: st.DrawFn) -> ToolRegistry:
 layers = mostly(NO_RESTRICTION, policies)
 
 situations = st.builds(
-    Situation,
+    AuthorityInputs,
     mode=modes,
     open_modes=st.just(ALL_MODES) | mode_sets.map(lambda chosen: chosen | {ToolMode.chat_safe}),
     environment=layers,

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.gates.authority import AuthorityCache, canonical_form, compile_authority
+from interlock.core.errors import ErrorCode
 from interlock.gates.gate import ClearedCall, ToolCall
-from interlock.gates.policy import (
+from interlock.policy.authority import AuthorityCache, canonical_form, compile_authority
+from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
+from interlock.policy.policy import (
     FsPolicy,
     McpPolicy,
     MemoryPolicy,
@@ -20,14 +22,12 @@ from interlock.gates.policy import (
     ToolPolicy,
     merge_tool_policies,
 )
-from interlock.gates.situation import CallLimits, Capabilities, Situation
-from interlock.gates.verdict import Allowed, Denied, Layer
-from interlock.infra.errors import ErrorCode
-from interlock.tools.base import Effect, PolicySwitch, ToolGroup
+from interlock.policy.verdict import AllowedTool, DeniedTool, PolicyLayer
 from interlock.tools.registry import ToolRegistry
-from tests.harness.logs import capture_logs
-from tests.harness.tables import each_row
-from tests.harness.tools import DeclaredTool, UndeclaredTool, file_reader, judged
+from interlock.tools.tool import Effect, PolicySwitch, ToolGroup
+from tests.harness.case_tables import each_row
+from tests.harness.log_capture import capture_logs
+from tests.harness.tools import DeclaredTool, UndeclaredTool, file_reader, judge_call
 from tests.unit.gates.situations import registries, situations
 from tests.unit.gates.test_policy import policies
 
@@ -39,9 +39,9 @@ def test_what_is_drawn_is_open_about_as_often_as_it_is_closed():
     found: Counter[str] = Counter()
 
     @given(registries(), situations)
-    def count(registry, situation):
-        for verdict in compile_authority(registry, situation).verdicts.values():
-            found["allowed" if isinstance(verdict, Allowed) else verdict.layer.value] += 1
+    def count(registry, authority_inputs):
+        for verdict in compile_authority(registry, authority_inputs).verdicts.values():
+            found["allowed" if isinstance(verdict, AllowedTool) else verdict.layer.value] += 1
 
     count()
     assert found["allowed"] > 25
@@ -50,30 +50,35 @@ def test_what_is_drawn_is_open_about_as_often_as_it_is_closed():
 
 
 @given(registries(), situations)
-def test_a_tool_is_exposed_exactly_when_it_can_be_executed(registry, situation):
-    authority = compile_authority(registry, situation)
+def test_a_tool_is_exposed_exactly_when_it_can_be_executed(registry, authority_inputs):
+    authority = compile_authority(registry, authority_inputs)
     exposed = {item["function"]["name"] for item in orjson.loads(authority.schemas)}
     described = {line[2:].split(":")[0] for line in authority.tooling_text.splitlines()[1:]}
     for entry in registry:
         name = entry.tool.name
-        cleared = isinstance(judged(ToolCall("c", name, "{}"), authority, registry), ClearedCall)
+        cleared = isinstance(judge_call(ToolCall("c", name, "{}"), authority, registry), ClearedCall)
         assert cleared is (name in exposed) is (name in described)
-        assert cleared is isinstance(authority.verdicts[name], Allowed)
+        assert cleared is isinstance(authority.verdicts[name], AllowedTool)
         for alias in entry.tool.aliases:
             assert (
-                isinstance(judged(ToolCall("c", alias, "{}"), authority, registry), ClearedCall) is cleared
+                isinstance(judge_call(ToolCall("c", alias, "{}"), authority, registry), ClearedCall)
+                is cleared
             )
         if cleared:
-            assert registry.check_mode(name, situation.mode)
-            assert situation.mode in situation.open_modes
+            assert registry.check_mode(name, authority_inputs.mode)
+            assert authority_inputs.mode in authority_inputs.open_modes
 
 
 @given(registries(), situations, policies, st.sampled_from(["agent", "node"]))
-def test_no_layer_widens(registry, situation, policy, layer):
+def test_no_layer_widens(registry, authority_inputs, policy, layer):
     # Where the system lists no servers, an agent's list names them: everything else only tightens.
-    situation = replace(situation, settings=merge_tool_policies(situation.settings, servers("a", "b")))
-    tighter = replace(situation, **{layer: merge_tool_policies(getattr(situation, layer), policy)})
-    before, after = compile_authority(registry, situation), compile_authority(registry, tighter)
+    authority_inputs = replace(
+        authority_inputs, settings=merge_tool_policies(authority_inputs.settings, servers("a", "b"))
+    )
+    tighter = replace(
+        authority_inputs, **{layer: merge_tool_policies(getattr(authority_inputs, layer), policy)}
+    )
+    before, after = compile_authority(registry, authority_inputs), compile_authority(registry, tighter)
     assert set(after.exposed) <= set(before.exposed)
     assert after.limits.max_read_bytes <= before.limits.max_read_bytes
     assert after.limits.max_write_bytes <= before.limits.max_write_bytes
@@ -113,13 +118,13 @@ def test_the_order_of_registration_changes_nothing(order):
             built.register(DeclaredTool(name, aliases=(f"{name}.x",)))
         return built
 
-    situation = Situation(mode=ToolMode.chat_safe)
-    one = compile_authority(registry(["a", "b", "c"]), situation)
-    assert compile_authority(registry(order), situation).digest == one.digest
+    authority_inputs = AuthorityInputs(mode=ToolMode.chat_safe)
+    one = compile_authority(registry(["a", "b", "c"]), authority_inputs)
+    assert compile_authority(registry(order), authority_inputs).digest == one.digest
 
 
 def test_every_field_is_part_of_the_digest():
-    authority = compile_authority(ToolRegistry(), Situation(mode=ToolMode.chat))
+    authority = compile_authority(ToolRegistry(), AuthorityInputs(mode=ToolMode.chat))
     fields = set(type(authority).__slots__) - {"digest", "exposed", "failures", "entries", "situation"}
     assert {
         f"{name}_text" if name in {"tooling", "safety"} else name for name in canonical_form(authority)
@@ -147,9 +152,9 @@ def registry() -> ToolRegistry:
     return registry
 
 
-def verdict(registry, name, mode=ToolMode.coding, **situation):
-    situation.setdefault("open_modes", EVERY_MODE_OPEN)
-    return compile_authority(registry, Situation(mode=mode, **situation)).verdict(name)
+def verdict(registry, name, mode=ToolMode.coding, **authority_inputs):
+    authority_inputs.setdefault("open_modes", EVERY_MODE_OPEN)
+    return compile_authority(registry, AuthorityInputs(mode=mode, **authority_inputs)).verdict(name)
 
 
 OFF = ToolPolicy(fs=FsPolicy(enabled=False))
@@ -157,39 +162,39 @@ DENY = ToolPolicy(denied_tools=frozenset({"read"}))
 
 
 @pytest.mark.parametrize(
-    ("name", "situation", "layer", "code"),
+    ("name", "authority_inputs", "layer", "code"),
     [
-        ("undeclared", {}, Layer.declaration, ErrorCode.MODE_DENIED),
-        ("read_file", {"mode": ToolMode.chat_safe}, Layer.declaration, ErrorCode.MODE_DENIED),
+        ("undeclared", {}, PolicyLayer.declaration, ErrorCode.MODE_DENIED),
+        ("read_file", {"mode": ToolMode.chat_safe}, PolicyLayer.declaration, ErrorCode.MODE_DENIED),
         (
             "read_file",
             {"open_modes": frozenset({ToolMode.chat_safe})},
-            Layer.mode,
+            PolicyLayer.mode,
             ErrorCode.MODE_DENIED,
         ),
         (
             "read_file",
             {"environment": OFF, "settings": OFF},
-            Layer.environment,
+            PolicyLayer.environment,
             ErrorCode.TOOL_NOT_AVAILABLE,
         ),
-        ("read_file", {"settings": OFF, "agent": OFF}, Layer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
-        ("read_file", {"agent": DENY}, Layer.agent, ErrorCode.TOOL_NOT_AVAILABLE),
-        ("read_file", {"node": DENY}, Layer.node, ErrorCode.TOOL_NOT_AVAILABLE),
-        ("bash", {"settings": OFF}, Layer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
-        ("bash", {}, Layer.capability, ErrorCode.TOOL_NOT_AVAILABLE),
-        ("files__list", {}, Layer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("read_file", {"settings": OFF, "agent": OFF}, PolicyLayer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("read_file", {"agent": DENY}, PolicyLayer.agent, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("read_file", {"node": DENY}, PolicyLayer.node, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("bash", {"settings": OFF}, PolicyLayer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("bash", {}, PolicyLayer.capability, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("files__list", {}, PolicyLayer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
         (
             "files__list",
             {"agent": ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset()))},
-            Layer.agent,
+            PolicyLayer.agent,
             ErrorCode.TOOL_NOT_AVAILABLE,
         ),
     ],
 )
-def test_the_first_layer_that_denies_decides(registry, name, situation, layer, code):
-    denied = verdict(registry, name, **situation)
-    assert isinstance(denied, Denied)
+def test_the_first_layer_that_denies_decides(registry, name, authority_inputs, layer, code):
+    denied = verdict(registry, name, **authority_inputs)
+    assert isinstance(denied, DeniedTool)
     assert (denied.layer, denied.error_code) == (layer, code)
     assert denied.message
     assert denied.next_action
@@ -199,11 +204,11 @@ def test_what_a_task_does_not_bring_along_is_no_matter_of_the_machine(registry):
     registry.register(DeclaredTool("complete_step", needs=frozenset({"step"}), modes=ALL_MODES))
     here = Capabilities(of_tasks=frozenset({"step"}), missing_reasons=(("step", "this is no step"),))
     denied = verdict(registry, "complete_step", capabilities=here)
-    assert (denied.layer, denied.error_code) == (Layer.task, ErrorCode.TOOL_NOT_AVAILABLE)
+    assert (denied.layer, denied.error_code) == (PolicyLayer.task, ErrorCode.TOOL_NOT_AVAILABLE)
     assert denied.message == "complete_step is not available here: this is no step"
     assert "operator" not in denied.next_action
     brought = here.offering(frozenset({"step"}))
-    assert isinstance(verdict(registry, "complete_step", capabilities=brought), Allowed)
+    assert isinstance(verdict(registry, "complete_step", capabilities=brought), AllowedTool)
 
 
 @each_row("group", ToolGroup)
@@ -212,49 +217,51 @@ def test_a_group_never_grants_anything(group, mode):
     registry = ToolRegistry()
     registry.register(DeclaredTool("open", group=group))
     registry.register(DeclaredTool("closed", group=group, modes=frozenset()))
-    assert isinstance(verdict(registry, "open", mode), Allowed)
-    assert isinstance(verdict(registry, "closed", mode), Denied)
+    assert isinstance(verdict(registry, "open", mode), AllowedTool)
+    assert isinstance(verdict(registry, "closed", mode), DeniedTool)
     assert not registry.check_mode("closed", mode)
 
 
 def test_an_override_is_named_as_the_layer_that_decided(registry):
     registry.set_mode_override("current_time", frozenset({ToolMode.coding}))
-    assert verdict(registry, "current_time", ToolMode.chat).layer is Layer.override
+    assert verdict(registry, "current_time", ToolMode.chat).layer is PolicyLayer.override
 
 
 def test_shell_tools_are_off_with_files_whatever_they_declare():
     registry = ToolRegistry()
     registry.register(DeclaredTool("sh", switches=frozenset({PolicySwitch.shell}), effect=Effect.exec))
-    assert isinstance(verdict(registry, "sh"), Allowed)
-    assert verdict(registry, "sh", settings=OFF).layer is Layer.settings
+    assert isinstance(verdict(registry, "sh"), AllowedTool)
+    assert verdict(registry, "sh", settings=OFF).layer is PolicyLayer.settings
 
 
 def test_a_tool_of_a_server_is_off_with_mcp_whatever_it_declares():
     registry = ToolRegistry()
     registry.register(DeclaredTool("files__list", server="files"))
     listed = ToolPolicy(mcp=McpPolicy(enabled=False, allowed_servers=frozenset({"files"})))
-    assert isinstance(verdict(registry, "files__list", settings=listed), Denied)
+    assert isinstance(verdict(registry, "files__list", settings=listed), DeniedTool)
     registry.register(DeclaredTool("odd__list", server=""))
-    assert isinstance(verdict(registry, "odd__list"), Denied)
+    assert isinstance(verdict(registry, "odd__list"), DeniedTool)
 
 
 def test_with_files_off_asking_and_remembering_remain(registry):
     for name in ("current_time", "memory_search"):
-        assert isinstance(verdict(registry, name, settings=OFF), Allowed)
+        assert isinstance(verdict(registry, name, settings=OFF), AllowedTool)
     off = ToolPolicy(memory=MemoryPolicy(enabled=False))
-    assert isinstance(verdict(registry, "memory_search", settings=off), Denied)
+    assert isinstance(verdict(registry, "memory_search", settings=off), DeniedTool)
 
 
 def test_what_is_missing_here_is_told_with_its_reason(registry):
     missing = Capabilities(missing_reasons=(("sandbox", "this kernel has no Landlock"),))
     denied = verdict(registry, "bash", capabilities=missing)
     assert denied.message == "bash is not available here: this kernel has no Landlock"
-    assert isinstance(verdict(registry, "bash", capabilities=Capabilities(frozenset({"sandbox"}))), Allowed)
+    assert isinstance(
+        verdict(registry, "bash", capabilities=Capabilities(frozenset({"sandbox"}))), AllowedTool
+    )
 
 
 def test_a_listed_server_is_open_and_an_unset_list_is_not(registry):
     listed = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"files"})))
-    assert isinstance(verdict(registry, "files__list", settings=listed), Allowed)
+    assert isinstance(verdict(registry, "files__list", settings=listed), AllowedTool)
     assert "the MCP server files is not allowed" in verdict(registry, "files__list").message
 
 
@@ -263,8 +270,10 @@ def test_an_agent_cannot_open_what_the_system_left_unsaid(registry):
         fs=FsPolicy(max_read_bytes=10**9),
         shell=ShellPolicy(network=True, ports=frozenset({22})),
     )
-    situation = Situation(mode=ToolMode.coding, agent=wide, capabilities=Capabilities(roots=(Path("/r"),)))
-    authority = compile_authority(registry, situation)
+    authority_inputs = AuthorityInputs(
+        mode=ToolMode.coding, agent=wide, capabilities=Capabilities(roots=(Path("/r"),))
+    )
+    authority = compile_authority(registry, authority_inputs)
     assert authority.limits.max_read_bytes == 524288
     assert authority.profile.network_ports == frozenset()
 
@@ -292,30 +301,30 @@ def test_where_one_side_lists_no_servers_the_other_sides_list_holds(
     registry, side, system, agent, is_allowed
 ):
     here = {side: system, "agent": agent}
-    assert isinstance(verdict(registry, "files__list", **here), Allowed) is is_allowed
+    assert isinstance(verdict(registry, "files__list", **here), AllowedTool) is is_allowed
 
 
 def test_a_step_lists_no_server_that_neither_the_system_nor_the_agent_lists(registry):
-    assert isinstance(verdict(registry, "files__list", node=servers("files")), Denied)
+    assert isinstance(verdict(registry, "files__list", node=servers("files")), DeniedTool)
     assert isinstance(
-        verdict(registry, "files__list", agent=servers("files"), node=servers("files")), Allowed
+        verdict(registry, "files__list", agent=servers("files"), node=servers("files")), AllowedTool
     )
 
 
 def test_the_stored_settings_may_raise_a_limit_above_its_default(registry):
     more = ToolPolicy(fs=FsPolicy(max_read_bytes=10**6))
     assert compile_authority(
-        registry, Situation(mode=ToolMode.chat, settings=more)
+        registry, AuthorityInputs(mode=ToolMode.chat, settings=more)
     ).limits.max_read_bytes == (10**6)
 
 
 def test_unset_limits_get_their_defaults_and_set_ones_hold(registry):
-    plain = compile_authority(registry, Situation(mode=ToolMode.chat))
+    plain = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat))
     assert plain.limits.max_read_bytes == 524288
     assert plain.limits.max_write_bytes == 2097152
     assert (plain.limits.max_output_lines, plain.limits.max_output_bytes) == (2000, 51200)
     tight = ToolPolicy(fs=FsPolicy(max_read_bytes=9), max_timeout_seconds=5)
-    limits = compile_authority(registry, Situation(mode=ToolMode.chat, agent=tight)).limits
+    limits = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat, agent=tight)).limits
     assert (limits.max_read_bytes, limits.timeout_seconds, limits.max_timeout_seconds) == (9, 5, 5)
 
 
@@ -324,8 +333,8 @@ def test_a_mode_is_a_profile():
     network = ToolPolicy(shell=ShellPolicy(network=True, ports=frozenset({443})))
 
     def profile(mode, **more):
-        situation = Situation(mode=mode, capabilities=Capabilities(roots=roots), **more)
-        return compile_authority(ToolRegistry(), situation).profile
+        authority_inputs = AuthorityInputs(mode=mode, capabilities=Capabilities(roots=roots), **more)
+        return compile_authority(ToolRegistry(), authority_inputs).profile
 
     assert profile(ToolMode.chat_safe).readable_roots == ()
     for mode in (ToolMode.chat, ToolMode.plan):
@@ -343,28 +352,28 @@ def test_a_mode_is_a_profile():
 
 def test_all_readers_of_a_turn_hold_the_same_object(registry):
     cache = AuthorityCache(registry)
-    situation = Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN)
-    before = cache.get(situation)
-    assert before is cache.get(Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN))
+    authority_inputs = AuthorityInputs(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN)
+    before = cache.get(authority_inputs)
+    assert before is cache.get(AuthorityInputs(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN))
     assert "read_file" in before.exposed
     registry.set_mode_override("read_file", frozenset())
-    assert "read_file" not in cache.get(situation).exposed
+    assert "read_file" not in cache.get(authority_inputs).exposed
 
 
 def test_the_cache_is_bounded(registry):
     cache = AuthorityCache(registry, size=3)
-    first = cache.get(Situation(mode=ToolMode.chat))
+    first = cache.get(AuthorityInputs(mode=ToolMode.chat))
     for lines in range(1, 5):
-        cache.get(Situation(mode=ToolMode.chat, limits=CallLimits(max_output_lines=lines)))
-    assert cache.get(Situation(mode=ToolMode.chat)) is not first
+        cache.get(AuthorityInputs(mode=ToolMode.chat, limits=CallLimits(max_output_lines=lines)))
+    assert cache.get(AuthorityInputs(mode=ToolMode.chat)) is not first
 
 
 def test_an_authority_cannot_be_changed(registry):
-    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
     with pytest.raises(AttributeError):
         authority.mode = ToolMode.coding
     with pytest.raises(TypeError):
-        authority.verdicts["read_file"] = Allowed("read_file")
+        authority.verdicts["read_file"] = AllowedTool("read_file")
     with pytest.raises(AttributeError):
         authority.exposed = ("read_file",)
 
@@ -372,8 +381,8 @@ def test_an_authority_cannot_be_changed(registry):
 def test_compiling_is_logged_once(registry):
     cache = AuthorityCache(registry)
     with capture_logs() as logs:
-        cache.get(Situation(mode=ToolMode.chat_safe))
-        cache.get(Situation(mode=ToolMode.chat_safe))
+        cache.get(AuthorityInputs(mode=ToolMode.chat_safe))
+        cache.get(AuthorityInputs(mode=ToolMode.chat_safe))
     assert [(entry["event"], entry["mode"], entry["allowed"]) for entry in logs] == [
         ("tool_capability", "chat_safe", ["current_time", "files__list", "memory_search"]),
         ("authority_compiled", "chat_safe", ["current_time", "memory_search"]),
@@ -384,7 +393,7 @@ def test_compiling_is_logged_once(registry):
 def test_what_the_registry_answers_for_a_mode_is_what_is_exposed(registry, mode, monkeypatch):
     """One filter: whatever `check_mode` says decides what a model is offered, and what it may call."""
     monkeypatch.setattr(registry, "check_mode", lambda name, _mode: name == "memory_search")
-    authority = compile_authority(registry, Situation(mode=mode, open_modes=frozenset(ToolMode)))
+    authority = compile_authority(registry, AuthorityInputs(mode=mode, open_modes=frozenset(ToolMode)))
     assert authority.exposed == ("memory_search",)
     [schema] = orjson.loads(authority.schemas)
     assert schema["function"]["name"] == "memory_search"
@@ -394,4 +403,4 @@ def test_what_the_registry_answers_for_a_mode_is_what_is_exposed(registry, mode,
 @pytest.mark.parametrize("value", ["coding", "chat_safe", "admin", None])
 def test_a_text_that_looks_like_a_mode_is_not_taken_for_one(value):
     with pytest.raises(TypeError, match="not a ToolMode"):
-        Situation(mode=value)
+        AuthorityInputs(mode=value)

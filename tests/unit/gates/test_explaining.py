@@ -1,10 +1,10 @@
 """What people are told about tools and modes is what calls are judged by."""
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Authority, compile_authority
-from interlock.gates.explaining import explanation, matrix_json
-from interlock.gates.policy import ToolPolicy
-from interlock.gates.situation import Situation
+from interlock.gates.explain import explain_call, matrix_json
+from interlock.policy.authority import Authority, compile_authority
+from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.policy import ToolPolicy
 from interlock.tools.registry import ToolRegistry
 from tests.harness.tools import CHAT_AND_CODING, DeclaredTool
 
@@ -21,7 +21,7 @@ def registry() -> ToolRegistry:
 
 def authorities(tools: ToolRegistry, open_modes=OPEN, **policies) -> dict[ToolMode, Authority]:
     return {
-        mode: compile_authority(tools, Situation(mode, open_modes=open_modes, **policies))
+        mode: compile_authority(tools, AuthorityInputs(mode, open_modes=open_modes, **policies))
         for mode in ToolMode
     }
 
@@ -64,7 +64,7 @@ def test_the_matrix_tells_of_every_tool_in_every_mode_and_who_decided():
 
 async def explained(tool: str, args=None, mode=ToolMode.chat_safe, **policies) -> dict:
     tools = registry()
-    return await explanation(tools, authorities(tools, **policies)[mode], tool, args)
+    return await explain_call(tools, authorities(tools, **policies)[mode], tool, args)
 
 
 async def test_an_allowed_call_is_told_with_the_digest_it_was_judged_under():

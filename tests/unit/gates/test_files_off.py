@@ -3,15 +3,15 @@
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Authority, AuthorityCache
+from interlock.core.errors import ErrorCode
 from interlock.gates.gate import Refusal, ToolCall
-from interlock.gates.policy import NO_RESTRICTION, FsPolicy, ToolPolicy
-from interlock.gates.situation import Capabilities, Situation
-from interlock.infra.errors import ErrorCode
-from interlock.session.settings_store import StoredSettings
+from interlock.policy.authority import Authority, AuthorityCache
+from interlock.policy.inputs import AuthorityInputs, Capabilities
+from interlock.policy.policy import NO_RESTRICTION, FsPolicy, ToolPolicy
+from interlock.sessions.settings_store import StoredSettings
 from interlock.wiring import build_registry
-from tests.harness.tables import each_row
-from tests.harness.tools import judged
+from tests.harness.case_tables import each_row
+from tests.harness.tools import judge_call
 
 REGISTRY = build_registry()
 EVERYTHING = Capabilities(present=frozenset(need for entry in REGISTRY for need in entry.tool.needs))
@@ -35,14 +35,14 @@ OF_FILES = {
 
 
 def authority_in(mode: ToolMode, settings: ToolPolicy, agent: ToolPolicy = NO_RESTRICTION) -> Authority:
-    situation = Situation(
+    authority_inputs = AuthorityInputs(
         mode=mode,
         open_modes=frozenset(ToolMode),
         settings=settings,
         agent=agent,
         capabilities=EVERYTHING,
     )
-    return AuthorityCache(REGISTRY).get(situation)
+    return AuthorityCache(REGISTRY).get(authority_inputs)
 
 
 @pytest.mark.parametrize("mode", ToolMode)
@@ -54,7 +54,7 @@ def test_only_what_touches_no_file_stays(mode):
 
 @each_row("name", sorted(OF_FILES))
 def test_every_call_of_a_file_tool_is_refused_clearly(name):
-    refusal = judged(ToolCall("c", name, "{}"), authority_in(ToolMode.coding, OFF), REGISTRY)
+    refusal = judge_call(ToolCall("c", name, "{}"), authority_in(ToolMode.coding, OFF), REGISTRY)
     assert isinstance(refusal, Refusal)
     assert refusal.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
     assert "fs tools are switched off" in refusal.failure.message

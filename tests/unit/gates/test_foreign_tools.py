@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, compile_authority
-from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
-from interlock.gates.policy import McpPolicy, ShellPolicy, ToolPolicy
-from interlock.gates.situation import Situation
-from interlock.infra.errors import ErrorCode
-from interlock.tools.base import BaseTool, Effect, PolicySwitch
+from interlock.core.errors import ErrorCode
+from interlock.gates.gate import ClearedCall, GateContext, Refusal, ToolCall, judge
+from interlock.policy.authority import AuthorityCache, compile_authority
+from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.policy import McpPolicy, ShellPolicy, ToolPolicy
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch
 from tests.harness.tools import DeclaredTool
 
 OPEN = ToolPolicy(mcp=McpPolicy(enabled=True, allowed_servers=frozenset({"s"})))
-CODING = Situation(mode=ToolMode.coding, open_modes=frozenset(ToolMode), settings=OPEN)
+CODING = AuthorityInputs(mode=ToolMode.coding, open_modes=frozenset(ToolMode), settings=OPEN)
 
 
 class Foreign(BaseTool):
@@ -46,7 +46,7 @@ def registry() -> ToolRegistry:
 
 
 async def judged(registry: ToolRegistry, authority):
-    return await judge(ToolCall("c", "s__t", {"any": "key"}), authority, registry, Caller("s_1"))
+    return await judge(ToolCall("c", "s__t", {"any": "key"}), authority, registry, GateContext("s_1"))
 
 
 async def test_a_tool_that_is_another_one_by_now_is_not_called(registry):
@@ -104,8 +104,10 @@ def test_what_is_unavailable_or_needs_a_closed_network_is_neither_shown_nor_call
     assert authority.exposed == ("own",)
     for network, exposed in ((False, ("own",)), (True, ("own", "s__net"))):
         policy = ToolPolicy(mcp=OPEN.mcp, shell=ShellPolicy(network=network))
-        situation = Situation(mode=ToolMode.coding, open_modes=frozenset(ToolMode), settings=policy)
-        assert compile_authority(registry, situation).exposed == exposed
+        authority_inputs = AuthorityInputs(
+            mode=ToolMode.coding, open_modes=frozenset(ToolMode), settings=policy
+        )
+        assert compile_authority(registry, authority_inputs).exposed == exposed
     # What no mode offers fills no prompt.
     assert "s__none" not in authority.safety_text
     assert "s__t" in authority.safety_text

@@ -3,11 +3,11 @@
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import compile_authority
+from interlock.core.errors import ErrorClass, ErrorCode, ToolError
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
-from interlock.gates.situation import Situation
-from interlock.gates.verdict import Layer
-from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.verdict import PolicyLayer
 from interlock.tools.registry import ToolRegistry
 from tests.harness import tools
 from tests.harness.tools import DeclaredTool, file_reader
@@ -23,8 +23,8 @@ def registry() -> ToolRegistry:
 
 def judged(registry, name, arguments="{}", mode=ToolMode.chat_safe):
     open_modes = frozenset({ToolMode.chat_safe, mode})
-    authority = compile_authority(registry, Situation(mode=mode, open_modes=open_modes))
-    return tools.judged(ToolCall("c1", name, arguments), authority, registry)
+    authority = compile_authority(registry, AuthorityInputs(mode=mode, open_modes=open_modes))
+    return tools.judge_call(ToolCall("c1", name, arguments), authority, registry)
 
 
 def test_a_name_that_does_not_exist_is_not_called_a_denial(registry):
@@ -50,11 +50,11 @@ def test_a_forbidden_tool_is_denied_by_every_name_it_has(registry, name):
 
 def test_a_tool_that_the_registry_closed_meanwhile_is_refused(registry):
     """S0-3.3.2: the execution gate asks the registry itself, whatever was exposed when the turn began."""
-    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
     registry.set_mode_override("current_time", frozenset({ToolMode.coding}))
     assert "current_time" in authority.exposed
-    refusal = tools.judged(ToolCall("c1", "current_time", "{}"), authority, registry)
-    assert (refusal.failure.error_code, refusal.layer) == (ErrorCode.MODE_DENIED, Layer.override)
+    refusal = tools.judge_call(ToolCall("c1", "current_time", "{}"), authority, registry)
+    assert (refusal.failure.error_code, refusal.layer) == (ErrorCode.MODE_DENIED, PolicyLayer.override)
 
 
 def test_the_tool_is_judged_before_its_arguments(registry):

@@ -12,9 +12,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Authority, compile_authority
-from interlock.gates.handing import HandedOn, open_to_step, step_mode, to_child
-from interlock.gates.policy import (
+from interlock.policy.authority import Authority, compile_authority
+from interlock.policy.delegation import DelegatedAuthority, child_policy, modes_open_to_step, step_mode
+from interlock.policy.inputs import AuthorityInputs, Capabilities
+from interlock.policy.policy import (
     FsPolicy,
     ImagePolicy,
     McpPolicy,
@@ -23,10 +24,9 @@ from interlock.gates.policy import (
     ToolPolicy,
     merge_tool_policies,
 )
-from interlock.gates.situation import Capabilities, Situation
-from interlock.gates.verdict import Denied, Layer
-from interlock.tools.base import BaseTool, Effect, PolicySwitch
+from interlock.policy.verdict import DeniedTool, PolicyLayer
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch
 from interlock.wiring import build_registry
 
 
@@ -79,9 +79,9 @@ steps = st.lists(
 )
 
 
-def judged(here: Situation, handed: HandedOn) -> Authority:
+def judged(here: AuthorityInputs, handed: DelegatedAuthority) -> Authority:
     """As the wiring does it: `here.mode` is the run's."""
-    opened = open_to_step(here.open_modes, here.mode, handed.mode)
+    opened = modes_open_to_step(here.open_modes, here.mode, handed.mode)
     return compile_authority(
         REGISTRY,
         replace(here, mode=handed.mode, agent=handed.agent, node=handed.node, open_modes=opened),
@@ -143,7 +143,7 @@ def assert_kept(authority: Authority, mode: ToolMode, layers: list[ToolPolicy]) 
 @hypothesis_settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(policies, policies, modes, st.frozensets(modes), steps)
 def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, settings, mode, opened, tree):
-    here = Situation(
+    here = AuthorityInputs(
         mode=mode,
         open_modes=opened | {ToolMode.chat_safe},
         environment=environment,
@@ -155,7 +155,7 @@ def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, setti
     every = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"a", "b"})))
     ceiling = compile_authority(REGISTRY, replace(here, settings=merge_tool_policies(settings, every)))
     for wanted, agent, node, children in tree:
-        handed = HandedOn(step_mode(mode, wanted), agent, node)
+        handed = DelegatedAuthority(step_mode(mode, wanted), agent, node)
         layers = [environment, settings, agent, node]
         parent = judged(here, handed)
         # Where the run's mode is not open nobody begins a step of it; if one did, the layers hold still.
@@ -164,7 +164,7 @@ def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, setti
         assert_kept(parent, handed.mode, layers)
         for child_agent in children:
             layers.append(child_agent)
-            child = judged(here, to_child(parent, child_agent))
+            child = judged(here, child_policy(parent, child_agent))
             assert_within(child, parent)
             assert_within(child, ceiling if is_open else parent)
             assert_kept(child, handed.mode, layers)
@@ -174,31 +174,31 @@ def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, setti
 def test_the_layer_that_does_not_list_a_server_is_the_one_that_is_named():
     both = ToolPolicy(mcp=McpPolicy(enabled=True, allowed_servers=frozenset({"a", "b"})))
     only_a = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"a"})))
-    for layer in (Layer.environment, Layer.settings, Layer.agent, Layer.node):
+    for layer in (PolicyLayer.environment, PolicyLayer.settings, PolicyLayer.agent, PolicyLayer.node):
         policies_of = dict.fromkeys(("environment", "settings", "agent", "node"), both)
-        here = Situation(
+        here = AuthorityInputs(
             mode=ToolMode.coding, open_modes=frozenset(ToolMode), **policies_of | {layer.value: only_a}
         )
         authority = compile_authority(REGISTRY, here)
         assert "a__look" in authority.exposed
         verdict = authority.verdict("b__look")
-        assert isinstance(verdict, Denied)
+        assert isinstance(verdict, DeniedTool)
         assert verdict.layer is layer
 
 
 def test_a_step_may_be_wider_than_the_one_before_it():
     """A person wrote the graph. What a model hands over stays as narrow as the model is."""
-    here = Situation(
+    here = AuthorityInputs(
         mode=ToolMode.coding,
         open_modes=frozenset(ToolMode),
         capabilities=Capabilities(present=NEEDS, roots=(Path("/work"),)),
     )
     narrow, wide = ToolPolicy(fs=FsPolicy(enabled=False)), ToolPolicy()
-    first = judged(here, HandedOn(ToolMode.plan, narrow, wide))
-    second = judged(here, HandedOn(ToolMode.coding, wide, wide))
+    first = judged(here, DelegatedAuthority(ToolMode.plan, narrow, wide))
+    second = judged(here, DelegatedAuthority(ToolMode.coding, wide, wide))
     assert "write_file" not in first.exposed
     assert "write_file" in second.exposed
-    assert set(judged(here, to_child(first, wide)).exposed) <= set(first.exposed)
+    assert set(judged(here, child_policy(first, wide)).exposed) <= set(first.exposed)
 
 
 def test_a_step_that_asks_for_a_wider_mode_gets_the_runs():

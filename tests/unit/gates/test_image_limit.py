@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import compile_authority
-from interlock.gates.policy import (
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.policy import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
     NO_RESTRICTION,
@@ -14,15 +15,14 @@ from interlock.gates.policy import (
     ImagePolicy,
     ToolPolicy,
 )
-from interlock.gates.situation import Situation
 from interlock.tools.registry import ToolRegistry
 
 MIB = 1024 * 1024
 
 
 def limit(system: ToolPolicy, agent: ToolPolicy = NO_RESTRICTION) -> int:
-    situation = Situation(mode=ToolMode.coding, environment=system, agent=agent)
-    return compile_authority(ToolRegistry(), situation).limits.max_image_bytes
+    authority_inputs = AuthorityInputs(mode=ToolMode.coding, environment=system, agent=agent)
+    return compile_authority(ToolRegistry(), authority_inputs).limits.max_image_bytes
 
 
 def policy(images: int | None = None, writes: int | None = None) -> ToolPolicy:

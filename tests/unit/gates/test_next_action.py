@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.settings import ToolSettings
-from interlock.gates.authority import compile_authority
-from interlock.gates.policy import FsPolicy, ToolPolicy
-from interlock.gates.situation import Capabilities, Situation, Switching
-from interlock.gates.verdict import ENVIRONMENT_NAMES, Allowed, Denied, SwitchWay
+from interlock.policy.authority import compile_authority
+from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
+from interlock.policy.policy import FsPolicy, ToolPolicy
+from interlock.policy.verdict import ENVIRONMENT_NAMES, AllowedTool, DeniedTool, ModeSwitchMethod
 from interlock.tools.registry import ToolRegistry
 from tests.harness.tools import DeclaredTool, file_reader
 from tests.unit.gates.situations import registries, situations
@@ -21,43 +21,45 @@ CODING = ToolMode.coding
 NAMED = re.compile(r'(?:/mode |--mode |switch\(")(\w+)')
 
 switchings = st.builds(
-    Switching,
-    st.sampled_from(list(SwitchWay)),
+    ModeSwitching,
+    st.sampled_from(list(ModeSwitchMethod)),
     st.just(ALL_MODES) | st.frozensets(st.sampled_from(list(ToolMode))),
 )
 
 
 @given(registries(), situations, switchings)
-def test_a_mode_that_is_named_can_be_switched_to_and_allows_the_tool(registry, situation, switching):
-    situation = replace(situation, switching=switching)
-    for name, verdict in compile_authority(registry, situation).verdicts.items():
-        if isinstance(verdict, Allowed):
+def test_a_mode_that_is_named_can_be_switched_to_and_allows_the_tool(registry, authority_inputs, switching):
+    authority_inputs = replace(authority_inputs, switching=switching)
+    for name, verdict in compile_authority(registry, authority_inputs).verdicts.items():
+        if isinstance(verdict, AllowedTool):
             continue
         named = [ToolMode(mode) for mode in NAMED.findall(verdict.next_action)]
         assert len(named) <= 1
         if not named:
             continue
-        opened = situation.open_modes | {*named} if switching.way.opens else situation.open_modes
-        here = situation.capabilities
+        opened = (
+            authority_inputs.open_modes | {*named} if switching.way.opens else authority_inputs.open_modes
+        )
+        here = authority_inputs.capabilities
         if "--root FOLDER" in verdict.next_action:
             assert switching.way.opens
             here = here.offering(frozenset({"roots"}))
-        there = replace(situation, mode=named[0], open_modes=opened, capabilities=here)
-        assert isinstance(compile_authority(registry, there).verdicts[name], Allowed)
+        there = replace(authority_inputs, mode=named[0], open_modes=opened, capabilities=here)
+        assert isinstance(compile_authority(registry, there).verdicts[name], AllowedTool)
         if "/mode" in verdict.next_action:
             assert named[0] in switching.modes
-        assert switching.way not in {SwitchWay.fixed, SwitchWay.operators}
+        assert switching.way not in {ModeSwitchMethod.fixed, ModeSwitchMethod.operators}
 
 
 @given(registries(), situations, switchings, switchings)
-def test_how_the_mode_is_switched_decides_nothing(registry, situation, one, other):
-    a, b = (compile_authority(registry, replace(situation, switching=each)) for each in (one, other))
+def test_how_the_mode_is_switched_decides_nothing(registry, authority_inputs, one, other):
+    a, b = (compile_authority(registry, replace(authority_inputs, switching=each)) for each in (one, other))
     assert (a.exposed, a.schemas, a.tooling_text, a.safety_text) == (
         *(b.exposed, b.schemas, b.tooling_text, b.safety_text),
     )
     assert (a.policy, a.limits, a.profile) == (b.policy, b.limits, b.profile)
     for name, verdict in a.verdicts.items():
-        if isinstance(verdict, Denied):
+        if isinstance(verdict, DeniedTool):
             assert replace(verdict, next_action="") == replace(b.verdicts[name], next_action="")
 
 
@@ -70,13 +72,13 @@ def registry() -> ToolRegistry:
 
 
 def told(
-    registry: ToolRegistry, name: str = "read_file", *, way: SwitchWay, opened=ALL_MODES, **more
+    registry: ToolRegistry, name: str = "read_file", *, way: ModeSwitchMethod, opened=ALL_MODES, **more
 ) -> str:
     more.setdefault("capabilities", Capabilities(present=frozenset({"roots"})))
-    situation = Situation(
-        mode=ToolMode.chat_safe, open_modes=opened, switching=Switching(way, opened), **more
+    authority_inputs = AuthorityInputs(
+        mode=ToolMode.chat_safe, open_modes=opened, switching=ModeSwitching(way, opened), **more
     )
-    return compile_authority(registry, situation).failures[name].next_action
+    return compile_authority(registry, authority_inputs).failures[name].next_action
 
 
 NEEDS = "This session is in chat_safe mode; read_file needs chat, plan or coding mode"
@@ -93,23 +95,23 @@ KEPT = (
 @pytest.mark.parametrize(
     ("way", "expected"),
     [
-        (SwitchWay.page, f"{NEEDS}. Only a person can switch it (/mode chat)."),
-        (SwitchWay.telegram, f"{NEEDS}. Only a person can switch it (/mode chat)."),
-        (SwitchWay.terminal, f"{NEEDS}. Only a person can switch it (/mode chat)."),
-        (SwitchWay.command, OPENED % "the same command"),
+        (ModeSwitchMethod.page, f"{NEEDS}. Only a person can switch it (/mode chat)."),
+        (ModeSwitchMethod.telegram, f"{NEEDS}. Only a person can switch it (/mode chat)."),
+        (ModeSwitchMethod.terminal, f"{NEEDS}. Only a person can switch it (/mode chat)."),
+        (ModeSwitchMethod.command, OPENED % "the same command"),
         (
-            SwitchWay.program,
+            ModeSwitchMethod.program,
             f'{NEEDS}. Only the program that embeds Interlock can switch it (switch("chat")).',
         ),
-        (SwitchWay.operators, f"{NEEDS}. Only an operator can switch it here; continue without it."),
-        (SwitchWay.fixed, KEPT),
+        (ModeSwitchMethod.operators, f"{NEEDS}. Only an operator can switch it here; continue without it."),
+        (ModeSwitchMethod.fixed, KEPT),
     ],
 )
 def test_each_place_names_its_own_way(registry, way, expected):
     assert told(registry, way=way) == expected
 
 
-@pytest.mark.parametrize("way", SwitchWay)
+@pytest.mark.parametrize("way", ModeSwitchMethod)
 def test_no_mode_is_suggested_where_a_policy_would_still_deny(registry, way):
     off = ToolPolicy(fs=FsPolicy(enabled=False))
     for layer, setting in (("environment", "TOOL_FS_ENABLED"), ("settings", "tools.fs.enabled")):
@@ -124,20 +126,27 @@ def test_no_mode_is_suggested_where_a_policy_would_still_deny(registry, way):
 
 def test_where_the_modes_are_closed_only_who_starts_interlock_can_open_one(registry):
     only_safe = frozenset({ToolMode.chat_safe})
-    for way in (SwitchWay.page, SwitchWay.telegram, SwitchWay.program, SwitchWay.operators):
+    for way in (
+        ModeSwitchMethod.page,
+        ModeSwitchMethod.telegram,
+        ModeSwitchMethod.program,
+        ModeSwitchMethod.operators,
+    ):
         assert told(registry, way=way, opened=only_safe) == CLOSED
-    started_anew = told(registry, way=SwitchWay.terminal, opened=only_safe)
+    started_anew = told(registry, way=ModeSwitchMethod.terminal, opened=only_safe)
     assert started_anew == OPENED % "a chat started"
 
 
 def test_a_folder_that_is_missing_is_opened_with_the_mode_where_that_can_be_done(registry):
     nowhere = {"capabilities": Capabilities()}
-    assert "with --mode coding --root FOLDER)" in told(registry, "edit", way=SwitchWay.command, **nowhere)
+    assert "with --mode coding --root FOLDER)" in told(
+        registry, "edit", way=ModeSwitchMethod.command, **nowhere
+    )
     # The modes of a chat that is open are of no use without a folder.
     assert "started with --mode coding --root FOLDER)" in told(
-        registry, "edit", way=SwitchWay.terminal, **nowhere
+        registry, "edit", way=ModeSwitchMethod.terminal, **nowhere
     )
-    assert NAMED.findall(told(registry, "edit", way=SwitchWay.page, **nowhere)) == []
+    assert NAMED.findall(told(registry, "edit", way=ModeSwitchMethod.page, **nowhere)) == []
 
 
 def test_the_settings_that_are_named_exist():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from interlock.gates.policy import (
+from interlock.policy.policy import (
     NO_RESTRICTION,
     FsPolicy,
     McpPolicy,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interlock.gateway.auth import Credentials
-from interlock.gateway.doors import Doors
+from interlock.gateway.auth import CredentialService
+from interlock.gateway.guard import RequestGuard
 from interlock.redaction.redactor import Redactor
-from interlock.worker.runs import RunDesk
+from interlock.runtime.workflow_runs import WorkflowRunService
 from tests.harness.tasks import TaskHarness
 from tests.unit.gateway.knocking import Behind, policy
 
@@ -16,16 +16,16 @@ def behind() -> Behind:
 
 
 @pytest.fixture
-def doors(behind, monkeypatch) -> Doors:
-    return Doors(behind, policy(monkeypatch))
+def doors(behind, monkeypatch) -> RequestGuard:
+    return RequestGuard(behind, policy(monkeypatch))
 
 
 @pytest.fixture
-def credentials(store) -> Credentials:
-    return Credentials(store.database, store.log, Redactor())
+def credentials(store) -> CredentialService:
+    return CredentialService(store.database, store.log, Redactor())
 
 
 @pytest.fixture
-def runs(store) -> RunDesk:
+def runs(store) -> WorkflowRunService:
     """What ends the work of a credential."""
     return TaskHarness(store).runs

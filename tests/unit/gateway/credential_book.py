@@ -1,7 +1,7 @@
 """What the credentials wrote down, and the clocks that they look at."""
 
-from interlock.events.feed import whole_stream
 from interlock.gateway import auth
+from interlock.log.read import iter_stream
 
 
 class Clock:
@@ -20,7 +20,7 @@ def later(monkeypatch, seconds: float) -> None:
 
 def told(store) -> list[dict]:
     with store.database.reading() as connection:
-        return [{"kind": e.header.kind, **e.event().payload()} for e in whole_stream(connection, "system")]
+        return [{"kind": e.header.kind, **e.event().payload()} for e in iter_stream(connection, "system")]
 
 
 def kinds(store) -> list[str]:

@@ -1,7 +1,7 @@
 """Whoever knocks at the doors, what stands behind them, and what was answered."""
 
 from interlock.config.settings import load_settings
-from interlock.gateway.doors import DoorPolicy
+from interlock.gateway.guard import OriginPolicy
 
 HOST = (b"host", b"127.0.0.1:8420")
 ORIGIN = (b"origin", b"http://127.0.0.1:8420")
@@ -9,10 +9,12 @@ COOKIE = (b"cookie", b"interlock=ilb_x")
 BEARER = (b"authorization", b"Bearer ilk_x")
 
 
-def policy(monkeypatch, *, port: int = 8420, hashes: tuple[str, ...] = (), **variables: str) -> DoorPolicy:
+def policy(
+    monkeypatch, *, port: int = 8420, hashes: tuple[str, ...] = (), **variables: str
+) -> OriginPolicy:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return DoorPolicy.of(load_settings().gateway, port, hashes)
+    return OriginPolicy.of(load_settings().gateway, port, hashes)
 
 
 class Behind:

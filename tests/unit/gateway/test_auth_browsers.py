@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from interlock.core.errors import UserError
 from interlock.gateway import auth
-from interlock.gateway.auth import Credentials, Kind, LoginRefused, Who
-from interlock.infra.errors import PersonError
+from interlock.gateway.auth import ClientIdentity, CredentialKind, CredentialService, LoginRefused
 from interlock.redaction.redactor import Redactor
 from tests.harness.store import open_store
 from tests.unit.gateway.credential_book import kinds, later, told
@@ -18,7 +18,7 @@ async def test_a_code_becomes_a_cookie_of_whoever_made_it(store, credentials):
     assert re.fullmatch(r"ilc_[A-Za-z0-9_-]{43}", code)
     browser = await credentials.redeem_code(code, browser_days=30)
     assert re.fullmatch(r"ilb_[A-Za-z0-9_-]{43}", browser.secret)
-    assert browser.who == Who("local:ada", browser.id, Kind.browser)
+    assert browser.who == ClientIdentity("local:ada", browser.id, CredentialKind.browser)
     assert await credentials.check_cookie(browser.secret) == browser.who
     issued, login = told(store)
     assert (issued["kind"], login["kind"]) == ("auth.code_issued", "auth.login")
@@ -68,7 +68,7 @@ async def test_of_many_who_bring_one_code_at_once_one_gets_in(store, credentials
 async def test_of_two_processes_with_one_code_one_gets_in(store_config, store, credentials):
     other = open_store(store_config)
     try:
-        elsewhere = Credentials(other.database, other.log, Redactor())
+        elsewhere = CredentialService(other.database, other.log, Redactor())
         for _ in range(5):
             code = await credentials.issue_code(who="x")
             outcomes = await asyncio.gather(
@@ -102,7 +102,7 @@ async def test_after_the_logout_the_cookie_is_worth_nothing(store, credentials):
 
 async def test_a_browser_can_be_revoked_by_its_id_and_not_by_a_name(credentials, runs):
     browser = await credentials.redeem_code(await credentials.issue_code(who="ada"), browser_days=1)
-    with pytest.raises(PersonError):
+    with pytest.raises(UserError):
         await credentials.revoke("ada", runs, who="x")
     await credentials.revoke(browser.id, runs, who="x")
     assert await credentials.check_cookie(browser.secret) is None

@@ -5,17 +5,17 @@ from dataclasses import asdict
 
 import pytest
 
+from interlock.core.errors import UserError
+from interlock.db.tables import metadata
 from interlock.gateway import auth
-from interlock.gateway.auth import Credentials, Kind, LoginRefused
-from interlock.infra.errors import PersonError
+from interlock.gateway.auth import CredentialKind, CredentialService, LoginRefused
 from interlock.redaction.redactor import Redactor
-from interlock.store.tables import metadata
 from tests.unit.gateway.credential_book import Clock, kinds, told
 
 
 async def test_refused_logins_are_written_down_and_not_without_end(store):
     clock = Clock()
-    credentials = Credentials(store.database, store.log, Redactor(), clock=clock)
+    credentials = CredentialService(store.database, store.log, Redactor(), clock=clock)
     for _ in range(25):
         with pytest.raises(LoginRefused, match="new link"):
             await credentials.redeem_code("ilc_" + "x" * 43, browser_days=1)
@@ -60,7 +60,7 @@ async def test_no_secret_is_in_any_row_file_or_log_line(
     await credentials.check_bearer(token.secret)
     with pytest.raises(LoginRefused):
         await credentials.redeem_code(code, browser_days=1)
-    with pytest.raises(PersonError) as refused:
+    with pytest.raises(UserError) as refused:
         await credentials.revoke(unused, runs, who=f"somebody with {token.secret}")
     await credentials.issue_code(who=f"somebody with {token.secret}")
     await credentials.end_browser(browser.secret, who="x")
@@ -73,12 +73,12 @@ async def test_no_secret_is_in_any_row_file_or_log_line(
     for secret in (token.secret, code, browser.secret, unused):
         assert secret not in everything
         assert secret[4:] not in everything
-        assert auth.hash_of(secret).hex() not in repr(told(store))
+        assert auth.hash_secret(secret).hex() not in repr(told(store))
 
 
 def test_own_secrets_are_redacted_wherever_they_stand():
     redactor = Redactor()
-    for kind in Kind:
+    for kind in CredentialKind:
         for _ in range(20):
             secret = auth.new_secret(kind)
             for text in (secret, f"http://127.0.0.1:8420/#code={secret}", f"({secret}).", f"x_{secret}!"):

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from interlock.events.verify import verify
+from interlock.core.errors import UserError
 from interlock.gateway import auth
-from interlock.gateway.auth import Credentials, Kind, Who
-from interlock.infra.errors import PersonError
+from interlock.gateway.auth import ClientIdentity, CredentialKind, CredentialService
+from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import Redactor
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness
@@ -21,7 +21,7 @@ async def test_what_another_process_revoked_is_refused_here(store_config, creden
     assert await credentials.still_valid(who)
     other = open_store(store_config)
     try:
-        others = Credentials(other.database, other.log, Redactor())
+        others = CredentialService(other.database, other.log, Redactor())
         await others.revoke("ci", TaskHarness(other).runs, who="elsewhere")
         assert await credentials.check_bearer(token.secret) is None
         async with asyncio.timeout(2):
@@ -37,17 +37,19 @@ async def test_an_open_socket_is_told_of_a_revocation_at_the_next_look(credentia
     assert await credentials.still_valid(who)
     await credentials.revoke("ci", runs, who="x")
     assert not await credentials.still_valid(who)
-    assert not await credentials.still_valid(Who("ci", "c_0000000000000000", Kind.token))
+    assert not await credentials.still_valid(
+        ClientIdentity("ci", "c_0000000000000000", CredentialKind.token)
+    )
 
 
 async def test_many_open_sockets_ask_the_store_once(store, monkeypatch):
     clock = Clock()
-    credentials = Credentials(store.database, store.log, Redactor(), clock=clock)
+    credentials = CredentialService(store.database, store.log, Redactor(), clock=clock)
     token = await credentials.add_token("ci", who="x")
-    who = Who("ci", token.id, Kind.token)
+    who = ClientIdentity("ci", token.id, CredentialKind.token)
     looked = []
-    glance = store.database.glance
-    monkeypatch.setattr(store.database, "glance", lambda *given: looked.append(given) or glance(*given))
+    glance = store.database.fetch
+    monkeypatch.setattr(store.database, "fetch", lambda *given: looked.append(given) or glance(*given))
     assert all(await asyncio.gather(*(credentials.still_valid(who) for _ in range(500))))
     assert len(looked) == 1
     clock.now += auth.CHECKED_SECONDS
@@ -58,15 +60,15 @@ async def test_many_open_sockets_ask_the_store_once(store, monkeypatch):
 async def test_what_is_remembered_of_sockets_is_bounded(credentials, monkeypatch):
     monkeypatch.setattr(auth, "MAX_CHECKED", 10)
     for number in range(50):
-        await credentials.still_valid(Who("x", f"c_{number}", Kind.token))
+        await credentials.still_valid(ClientIdentity("x", f"c_{number}", CredentialKind.token))
     assert len(credentials._checked) <= 10
 
 
 async def test_what_is_put_while_its_token_is_revoked_is_refused_or_cancelled(store_config, store):
     """By another process, at the same time: none is left that goes on."""
-    credentials, other = Credentials(store.database, store.log, Redactor()), open_store(store_config)
+    credentials, other = CredentialService(store.database, store.log, Redactor()), open_store(store_config)
     putting, revoking = TaskHarness(store), TaskHarness(other)
-    elsewhere = Credentials(other.database, other.log, Redactor())
+    elsewhere = CredentialService(other.database, other.log, Redactor())
     try:
         for number in range(10):
             token = await credentials.add_token(f"ci-{number}", who="x")
@@ -81,7 +83,7 @@ async def test_what_is_put_while_its_token_is_revoked_is_refused_or_cancelled(st
                 elsewhere.revoke(token.id, revoking.runs, who="x"),
                 return_exceptions=True,
             )
-            refused = [each for each in put if isinstance(each, PersonError)]
+            refused = [each for each in put if isinstance(each, UserError)]
             statuses = [
                 status
                 for session_id in sessions
@@ -89,7 +91,7 @@ async def test_what_is_put_while_its_token_is_revoked_is_refused_or_cancelled(st
             ]
             assert statuses == ["cancelled"] * revoked.ended.tasks
             assert len(statuses) + len(refused) == len(puts)
-            with pytest.raises(PersonError, match="was revoked; nothing was started"):
+            with pytest.raises(UserError, match="was revoked; nothing was started"):
                 await putting.tasks.put(sessions[0], "go", who="ci", credential_id=token.id)
     finally:
         other.close()

@@ -5,15 +5,17 @@ import re
 
 import pytest
 
-from interlock.gateway.auth import Kind, LoginRefused, Who
-from interlock.infra.errors import PersonError, StoreFull
+from interlock.core.errors import StoreFull, UserError
+from interlock.gateway.auth import ClientIdentity, CredentialKind, LoginRefused
 from tests.unit.gateway.credential_book import kinds, later, told
 
 
 async def test_a_token_lets_in_whoever_has_it_under_its_name(store, credentials):
     token = await credentials.add_token("ci", who="local:ada")
     assert re.fullmatch(r"ilk_[A-Za-z0-9_-]{43}", token.secret)
-    assert await credentials.check_bearer(token.secret) == Who("ci", token.id, Kind.token)
+    assert await credentials.check_bearer(token.secret) == ClientIdentity(
+        "ci", token.id, CredentialKind.token
+    )
     assert told(store) == [
         {"kind": "auth.token_added", "credential_id": token.id, "name": "ci", "who": "local:ada"}
     ]
@@ -72,14 +74,14 @@ async def test_a_secret_of_one_kind_is_worth_nothing_as_another(store, credentia
     ],
 )
 async def test_a_name_that_cannot_be_one_is_refused(store, credentials, name):
-    with pytest.raises(PersonError):
+    with pytest.raises(UserError):
         await credentials.add_token(name, who="x")
     assert await credentials.list() == ()
     assert told(store) == []
 
 
 async def test_a_secret_is_no_name(credentials):
-    with pytest.raises(PersonError, match="looks like"):
+    with pytest.raises(UserError, match="looks like"):
         await credentials.add_token("ghp_" + "6EcVsEys" + "hSPgK7FZuWCF" + "PKWCO4NvnU5DuIzN", who="x")
 
 
@@ -87,7 +89,7 @@ async def test_two_live_tokens_never_have_one_name(credentials, runs):
     made = await asyncio.gather(
         *(credentials.add_token("ci", who="x") for _ in range(5)), return_exceptions=True
     )
-    assert sum(isinstance(one, PersonError) for one in made) == 4
+    assert sum(isinstance(one, UserError) for one in made) == 4
     await credentials.revoke("ci", runs, who="x")
     await credentials.add_token("ci", who="x")
     assert [one.name for one in await credentials.list()] == ["ci"]
@@ -101,7 +103,7 @@ async def test_a_revoked_token_lets_nobody_in(store, credentials, runs):
     assert revoked.credential.name == "two"
     assert await credentials.check_bearer(by_name.secret) is None
     assert await credentials.check_bearer(by_id.secret) is None
-    with pytest.raises(PersonError, match="interlock token list"):
+    with pytest.raises(UserError, match="interlock token list"):
         await credentials.revoke("one", runs, who="x")
     assert told(store)[-1] == {
         "kind": "auth.token_revoked",

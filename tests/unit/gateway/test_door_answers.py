@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.gateway.doors import Doors
+from interlock.gateway.guard import RequestGuard
 from tests.unit.gateway.knocking import HOST, Behind, ask, policy
 
 
@@ -15,7 +15,7 @@ async def test_every_answer_has_the_headers_once(monkeypatch):
             (b"content-type", b"text/html"),
         ]
     )
-    doors = Doors(loose, policy(monkeypatch, hashes=("abc=",)))
+    doors = RequestGuard(loose, policy(monkeypatch, hashes=("abc=",)))
     refused = await ask(doors, (b"host", b"evil.com"))
     for answer in (await ask(doors, HOST), refused):
         names = [name.lower() for name, _ in answer.headers]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.gateway.doors import MAX_BODY_BYTES, DoorPolicy, Doors
+from interlock.gateway.guard import MAX_BODY_BYTES, OriginPolicy, RequestGuard
 from tests.unit.gateway.knocking import HOST, ORIGIN, ask, policy
 
 
@@ -44,7 +44,11 @@ async def test_an_application_that_fails_over_it_cannot_answer_twice(monkeypatch
         raise RuntimeError("the client went away")
 
     answer = await ask(
-        Doors(stubborn, policy(monkeypatch)), HOST, ORIGIN, method="POST", pieces=[b"x" * 70_000, b""]
+        RequestGuard(stubborn, policy(monkeypatch)),
+        HOST,
+        ORIGIN,
+        method="POST",
+        pieces=[b"x" * 70_000, b""],
     )
     assert [message["type"] for message in answer.sent] == ["http.response.start", "http.response.body"]
     assert answer.status == 413
@@ -58,7 +62,7 @@ async def test_an_answer_that_has_begun_is_not_begun_again(monkeypatch):
         await send({"type": "http.response.body", "body": b"done"})
 
     answer = await ask(
-        Doors(early, policy(monkeypatch)), HOST, ORIGIN, method="POST", pieces=[b"x" * 70_000]
+        RequestGuard(early, policy(monkeypatch)), HOST, ORIGIN, method="POST", pieces=[b"x" * 70_000]
     )
     assert (answer.status, answer.body) == (200, b"done")
 
@@ -68,7 +72,7 @@ async def test_a_fault_of_the_application_is_not_hidden(monkeypatch):
         raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        await ask(Doors(broken, policy(monkeypatch)), HOST)
+        await ask(RequestGuard(broken, policy(monkeypatch)), HOST)
 
 
 async def test_the_life_of_the_server_passes(doors, behind):
@@ -77,5 +81,5 @@ async def test_the_life_of_the_server_passes(doors, behind):
     async def app(scope, receive, send):
         seen.append(scope["type"])
 
-    await Doors(app, DoorPolicy(frozenset(), frozenset()))({"type": "lifespan"}, None, None)
+    await RequestGuard(app, OriginPolicy(frozenset(), frozenset()))({"type": "lifespan"}, None, None)
     assert seen == ["lifespan"]

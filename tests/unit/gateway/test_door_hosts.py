@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.gateway.doors import Doors
+from interlock.gateway.guard import RequestGuard
 from tests.unit.gateway.knocking import BEARER, HOST, ask, policy
 
 
@@ -80,7 +80,7 @@ async def test_the_port_may_be_missing_only_where_it_is_the_usual_one(monkeypatc
 
 
 async def test_the_operator_names_further_hosts_and_origins(monkeypatch, behind):
-    doors = Doors(
+    doors = RequestGuard(
         behind,
         policy(
             monkeypatch,

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from interlock.gateway.doors import Doors
+from interlock.gateway.guard import RequestGuard
 from tests.unit.gateway.knocking import policy
 
 
@@ -21,7 +21,7 @@ async def serving(monkeypatch):
 
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-    app = Doors(
+    app = RequestGuard(
         Starlette(routes=[Route("/", echo, methods=["GET", "POST"])]), policy(monkeypatch, port=port)
     )
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="websockets-sansio"))

@@ -8,19 +8,19 @@ import pytest
 from websockets.frames import Frame as LibraryFrame
 from websockets.frames import Opcode
 
-from interlock.following.pieces import DATA_OF, PieceType
-from interlock.following.told import EndCode
+from interlock.feed.entries import TaskEndCode
+from interlock.feed.render import FEED_ITEM_DATA_TYPES, FeedItemType
 from interlock.gateway.methods import ALL
 from interlock.gateway.protocol import (
     RESPONSE,
-    Close,
-    Code,
+    CloseReason,
     Frame,
+    GatewayErrorCode,
     RequestError,
     make_frame,
-    read_request,
+    parse_request,
 )
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
 
@@ -50,71 +50,71 @@ def test_every_method_is_told_with_what_it_takes():
 
 def test_every_type_of_frame_is_told():
     assert [names(row[0])[0] for row in rows("Frames")] != []
-    assert {names(row[0])[0] for row in rows("Frames")} == {*PieceType, RESPONSE}
+    assert {names(row[0])[0] for row in rows("Frames")} == {*FeedItemType, RESPONSE}
 
 
-@pytest.mark.parametrize("kind", list(DATA_OF))
+@pytest.mark.parametrize("kind", list(FEED_ITEM_DATA_TYPES))
 def test_what_a_frame_carries_is_told(kind):
     told = next(row[1] for row in rows("Frames") if names(row[0]) == [kind.value])
-    assert set(DATA_OF[kind].__annotations__) <= set(names(" ".join([told, last_cell(kind)])))
+    assert set(FEED_ITEM_DATA_TYPES[kind].__annotations__) <= set(names(" ".join([told, last_cell(kind)])))
 
 
-def last_cell(kind: PieceType) -> str:
+def last_cell(kind: FeedItemType) -> str:
     return next(row[2] for row in rows("Frames") if names(row[0]) == [kind.value])
 
 
 def test_every_type_but_the_answers_has_its_data():
-    assert set(DATA_OF) == set(PieceType)
+    assert set(FEED_ITEM_DATA_TYPES) == set(FeedItemType)
 
 
 def test_every_code_is_told():
     told = {name for row in rows("Errors") for name in names(row[0])}
-    assert {*Code, *EndCode} <= told
+    assert {*GatewayErrorCode, *TaskEndCode} <= told
 
 
 def test_every_way_to_be_closed_is_told():
-    assert all(close.value in PAGE for close in Close if close is not Close.stopping)
+    assert all(close.value in PAGE for close in CloseReason if close is not CloseReason.stopping)
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("", Code.PARSE_ERROR),
-        ("{", Code.PARSE_ERROR),
-        ("[]", Code.PARSE_ERROR),
-        ("null", Code.PARSE_ERROR),
-        (b"\xff\xfe", Code.PARSE_ERROR),
-        ('{"type": "request"}', Code.PARSE_ERROR),
-        ('{"type": "request", "id": 1, "method": 5}', Code.PARSE_ERROR),
-        ('{"type": "response", "id": 1, "method": "x"}', Code.PARSE_ERROR),
-        ('{"type": "request", "id": true, "method": "x"}', Code.PARSE_ERROR),
-        ('{"type": "request", "id": [1], "method": "x"}', Code.PARSE_ERROR),
-        ('{"type": "request", "id": 1, "method": "x", "params": []}', Code.INVALID_PARAMS),
+        ("", GatewayErrorCode.PARSE_ERROR),
+        ("{", GatewayErrorCode.PARSE_ERROR),
+        ("[]", GatewayErrorCode.PARSE_ERROR),
+        ("null", GatewayErrorCode.PARSE_ERROR),
+        (b"\xff\xfe", GatewayErrorCode.PARSE_ERROR),
+        ('{"type": "request"}', GatewayErrorCode.PARSE_ERROR),
+        ('{"type": "request", "id": 1, "method": 5}', GatewayErrorCode.PARSE_ERROR),
+        ('{"type": "response", "id": 1, "method": "x"}', GatewayErrorCode.PARSE_ERROR),
+        ('{"type": "request", "id": true, "method": "x"}', GatewayErrorCode.PARSE_ERROR),
+        ('{"type": "request", "id": [1], "method": "x"}', GatewayErrorCode.PARSE_ERROR),
+        ('{"type": "request", "id": 1, "method": "x", "params": []}', GatewayErrorCode.INVALID_PARAMS),
     ],
 )
 def test_what_is_no_request_is_refused(text, code):
     with pytest.raises(RequestError) as caught:
-        read_request(text)
+        parse_request(text)
     assert caught.value.code is code
 
 
 def test_an_id_that_can_be_read_is_echoed():
     with pytest.raises(RequestError) as caught:
-        read_request('{"type": "request", "id": "a", "method": null}')
+        parse_request('{"type": "request", "id": "a", "method": null}')
     assert caught.value.request_id == "a"
 
 
 @each_row("size", [0, 20, 30, 60, 100, 125, 126, 127, 1000, 65_000, 65_536, 70_000, 200_000])
 def test_a_frame_for_the_wire_is_what_a_library_would_send(size):
     """RFC 6455 has three ways to tell a frame's length."""
-    frame = make_frame(PieceType.event, {"文": "x" * size})
+    frame = make_frame(FeedItemType.event, {"文": "x" * size})
     assert frame.wire == LibraryFrame(Opcode.TEXT, frame.plain.encode()).serialize(mask=False)
     assert frame.wire is frame.wire
 
 
 @pytest.mark.parametrize("identity", [None, "a", 7, 'quote"and\\', "文"])
 def test_a_frame_is_encoded_once_and_carries_any_id(identity):
-    frame = make_frame(PieceType.event, {"kind": "x", "text": '"}'}, session_id="s", seq=3, task_id="t")
+    frame = make_frame(FeedItemType.event, {"kind": "x", "text": '"}'}, session_id="s", seq=3, task_id="t")
     assert isinstance(frame, Frame)
     assert orjson.loads(frame.with_id(identity)) == {
         "id": identity,

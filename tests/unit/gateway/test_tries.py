@@ -1,11 +1,11 @@
 """Rates: whoever tries too often is slowed down, and nobody is kept out for it."""
 
-from interlock.gateway.tries import (
-    MAX_REMEMBERED,
-    TRIES_PER_SECOND,
-    TRIES_PER_SECOND_OF_ONE,
-    FewAMinute,
-    LoginTries,
+from interlock.gateway.rate_limit import (
+    LOGINS_PER_SECOND,
+    LOGINS_PER_SECOND_PER_ADDRESS,
+    MAX_TRACKED_ADDRESSES,
+    LoginRateLimiter,
+    LogThrottle,
 )
 
 
@@ -17,19 +17,19 @@ class Clock:
         return self.now
 
 
-def taken(tries: LoginTries, address: str, times: int) -> int:
+def taken(tries: LoginRateLimiter, address: str, times: int) -> int:
     return sum(tries.take(address) for _ in range(times))
 
 
 def test_one_address_does_not_use_up_the_tries_of_others():
-    tries = LoginTries(Clock())
-    assert taken(tries, "192.0.2.1", 5000) == 2 * TRIES_PER_SECOND_OF_ONE
+    tries = LoginRateLimiter(Clock())
+    assert taken(tries, "192.0.2.1", 5000) == 2 * LOGINS_PER_SECOND_PER_ADDRESS
     assert tries.take("192.0.2.2")
 
 
 def test_a_flood_is_over_a_moment_after_it_ends():
     clock = Clock()
-    tries = LoginTries(clock)
+    tries = LoginRateLimiter(clock)
     taken(tries, "127.0.0.1", 5000)
     assert not tries.take("127.0.0.1")
     clock.now += 0.1
@@ -37,24 +37,24 @@ def test_a_flood_is_over_a_moment_after_it_ends():
 
 
 def test_all_together_have_a_limit_and_are_not_remembered_without_end():
-    tries = LoginTries(Clock())
-    addresses = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in range(2 * MAX_REMEMBERED)]
-    assert sum(map(tries.take, addresses)) == 2 * TRIES_PER_SECOND
-    assert len(tries._of_one) == MAX_REMEMBERED
+    tries = LoginRateLimiter(Clock())
+    addresses = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in range(2 * MAX_TRACKED_ADDRESSES)]
+    assert sum(map(tries.take, addresses)) == 2 * LOGINS_PER_SECOND
+    assert len(tries._of_one) == MAX_TRACKED_ADDRESSES
 
 
 def test_who_has_a_network_of_addresses_is_one():
-    tries = LoginTries(Clock())
+    tries = LoginRateLimiter(Clock())
     addresses = [f"2001:db8:1:2::{n:x}" for n in range(1, 501)]
-    assert sum(map(tries.take, addresses)) == 2 * TRIES_PER_SECOND_OF_ONE
+    assert sum(map(tries.take, addresses)) == 2 * LOGINS_PER_SECOND_PER_ADDRESS
     assert tries.take("2001:db8:1:3::1")
     # What is no address is one as well.
-    assert taken(tries, "", 500) == taken(LoginTries(Clock()), "fe80::1%eth0", 500)
+    assert taken(tries, "", 500) == taken(LoginRateLimiter(Clock()), "fe80::1%eth0", 500)
 
 
 def test_a_few_a_minute_are_told_and_then_a_few_more():
     clock = Clock()
-    told = FewAMinute(3, clock=clock)
+    told = LogThrottle(3, clock=clock)
     assert [told.take() for _ in range(5)] == [True, True, True, False, False]
     clock.now += 59
     assert not told.take()

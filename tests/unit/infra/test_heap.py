@@ -9,9 +9,9 @@ import pytest
 # Each heap that the C library has beside the first is told in its own words.
 PROGRAM = """
 import ctypes, sys, threading
-from interlock.infra.heap import set_up_heaps
+from interlock.core.memory_tuning import limit_malloc_arenas
 if sys.argv[1] == "shared":
-    assert set_up_heaps()
+    assert limit_malloc_arenas()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 all_here = threading.Barrier(12)
@@ -28,9 +28,9 @@ libc.malloc_stats()
 # A large block is given back; the next one is to lie by itself all the same.
 LARGE = """
 import ctypes, sys
-from interlock.infra.heap import set_up_heaps
+from interlock.core.memory_tuning import limit_malloc_arenas
 if sys.argv[1] == "shared":
-    assert set_up_heaps()
+    assert limit_malloc_arenas()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.free(ctypes.c_void_p(libc.malloc(ctypes.c_size_t(20_000_000))))
@@ -42,7 +42,7 @@ libc.malloc_stats()
 HOLES = """
 import asyncio, ctypes
 from pathlib import Path
-from interlock.infra import heap
+from interlock.core import memory_tuning
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 held = [libc.malloc(ctypes.c_size_t(20_000)) for _ in range(4_000)]
@@ -53,9 +53,9 @@ for number, block in enumerate(held):
         libc.free(ctypes.c_void_p(block))
 pages = lambda: int(Path("/proc/self/statm").read_text().split()[1])
 async def main():
-    heap.TIDY_SECONDS = 0.01
+    memory_tuning.TRIM_INTERVAL_SECONDS = 0.01
     before = pages()
-    tidying = asyncio.create_task(heap.keep_tidy())
+    tidying = asyncio.create_task(memory_tuning.trim_memory_forever())
     async with asyncio.timeout(20):
         while pages() > before / 2:
             await asyncio.sleep(0.01)
@@ -66,7 +66,7 @@ asyncio.run(main())
 # A cycle made after the process settled, and one that is still in use; Python itself looks for none.
 CYCLES = """
 import asyncio, gc, weakref
-from interlock.infra import heap
+from interlock.core import memory_tuning
 class Ring: pass
 def ring():
     made = Ring()
@@ -74,8 +74,8 @@ def ring():
     return made
 gc.disable()
 async def main():
-    heap.TIDY_SECONDS = 0.01
-    tidying = asyncio.create_task(heap.keep_tidy())
+    memory_tuning.TRIM_INTERVAL_SECONDS = 0.01
+    tidying = asyncio.create_task(memory_tuning.trim_memory_forever())
     async with asyncio.timeout(20):
         while not gc.get_freeze_count():
             await asyncio.sleep(0.01)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from interlock.infra.logging import Log, redact_lines, show_log
-from tests.harness.logs import capture_logs
+from interlock.core.logging import StructuredLogger, log_to_stderr, set_log_redaction
+from tests.harness.log_capture import capture_logs
 
 SECRET = "tulip-harbour"
 
@@ -27,8 +27,8 @@ def without_secret(value):
 
 
 def test_a_line_has_its_time_its_level_its_name_and_its_facts(capsys):
-    show_log("info")
-    Log("interlock.here").warning(
+    log_to_stderr("info")
+    StructuredLogger("interlock.here").warning(
         "tool_raised", tool_name="read_file", reason="it is full", left=0, files=[]
     )
     found = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warning (.*)\n", capsys.readouterr().err)
@@ -36,8 +36,8 @@ def test_a_line_has_its_time_its_level_its_name_and_its_facts(capsys):
 
 
 def test_what_is_below_the_level_is_not_shown(capsys):
-    show_log("warning")
-    log = Log("interlock.here")
+    log_to_stderr("warning")
+    log = StructuredLogger("interlock.here")
     log.info("quiet")
     log.debug("quiet")
     log.error("loud")
@@ -45,18 +45,20 @@ def test_what_is_below_the_level_is_not_shown(capsys):
 
 
 def test_no_fact_and_no_name_forges_a_line_or_drives_the_terminal(capsys):
-    show_log("info")
-    Log("interlock.here").info("a\nb\x1b[2J", **{"k\n": "v\r\nforged \x1b[2J\u202e"})
+    log_to_stderr("info")
+    StructuredLogger("interlock.here").info("a\nb\x1b[2J", **{"k\n": "v\r\nforged \x1b[2J\u202e"})
     (line,) = capsys.readouterr().err.splitlines()
     assert not [each for each in "\x1b\r\u202e" if each in line]
 
 
 def test_secrets_are_taken_out_of_names_facts_and_tracebacks(capsys):
-    redact_lines(without_secret)
-    show_log("debug")
+    set_log_redaction(without_secret)
+    log_to_stderr("debug")
     with pytest.raises(ValueError, match=SECRET) as broken:
         raise ValueError(SECRET)
-    Log("interlock.here").error(f"x{SECRET}", **{SECRET: [{"a": (SECRET,)}]}, exc_info=broken.value)
+    StructuredLogger("interlock.here").error(
+        f"x{SECRET}", **{SECRET: [{"a": (SECRET,)}]}, exc_info=broken.value
+    )
     others = logging.LogRecord("somebody.else", logging.WARNING, "", 0, "it was %s", (SECRET,), None)
     logging.lastResort.handle(others)
     told = capsys.readouterr().err
@@ -67,8 +69,8 @@ def test_secrets_are_taken_out_of_names_facts_and_tracebacks(capsys):
 
 
 def test_whoever_embeds_it_hears_it_without_secrets_and_keeps_a_log_of_their_own(caplog):
-    redact_lines(without_secret)
-    Log("interlock.here").warning("told", what=SECRET)
+    set_log_redaction(without_secret)
+    StructuredLogger("interlock.here").warning("told", what=SECRET)
     (record,) = caplog.records
     assert (record.name, record.levelname, record.getMessage()) == (
         "interlock.here",
@@ -86,14 +88,14 @@ def test_a_terminal_is_given_colours_unless_it_wants_none(monkeypatch, variables
     for name, value in ({"TERM": "xterm", "NO_COLOR": ""} | variables).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stderr", Screen())
-    show_log("info")
-    Log("interlock.here").error("red")
+    log_to_stderr("info")
+    StructuredLogger("interlock.here").error("red")
     assert ("\x1b[31m" in sys.stderr.getvalue()) is is_colored
 
 
 def test_set_up_twice_it_tells_once(capsys):
-    show_log("info")
-    show_log("info")
+    log_to_stderr("info")
+    log_to_stderr("info")
     with capture_logs() as logs:
-        Log("interlock.here").info("once")
+        StructuredLogger("interlock.here").info("once")
     assert len(capsys.readouterr().err.splitlines()) == len(logs) == 1

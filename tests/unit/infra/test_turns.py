@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from interlock.infra.turns import Turns
+from interlock.core.keyed_lock import KeyedLock
 
 
 async def test_the_same_name_takes_turns_in_order():
-    turns, seen = Turns(), []
+    turns, seen = KeyedLock(), []
 
     async def work(number):
         async with turns.of("s"):
@@ -23,13 +23,13 @@ async def test_the_same_name_takes_turns_in_order():
 
 
 async def test_other_names_do_not_wait():
-    turns = Turns()
+    turns = KeyedLock()
     async with turns.of("a"), asyncio.timeout(1), turns.of("b"):
         assert set(turns._locks) == {"a", "b"}
 
 
 async def test_who_gives_up_waiting_or_fails_leaves_nothing_behind():
-    turns = Turns()
+    turns = KeyedLock()
     async with turns.of("s"):
         waiting = asyncio.create_task(turns.of("s").__aenter__())
         await asyncio.sleep(0)

@@ -4,8 +4,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interlock.memory.notes import NoteFolder
-from interlock.memory.writing import NoteWriter
+from interlock.memory.note_writer import NoteWriter
+from interlock.memory.notes import NoteDirectory
 
 
 def nothing() -> None:
@@ -14,7 +14,7 @@ def nothing() -> None:
 
 def main() -> None:
     folder, name, count, title = sys.argv[1:5]
-    writer = NoteWriter(NoteFolder(Path(folder)), lambda text: text)
+    writer = NoteWriter(NoteDirectory(Path(folder)), lambda text: text)
     for number in range(int(count)):
         entry = writer.entry(f"entry {name}-{number}.", title, datetime(2026, 1, 2, tzinfo=UTC))
         writer.append(entry, nothing, nothing)

@@ -3,7 +3,7 @@
 import os
 
 from interlock.memory import notes
-from interlock.memory.notes import MAX_NOTE_BYTES, NoteFolder
+from interlock.memory.notes import MAX_NOTE_BYTES, NoteDirectory
 
 
 def nothing() -> None:
@@ -15,7 +15,7 @@ def plain(text: str) -> str:
 
 
 def listed(folder) -> set[str]:
-    return set(NoteFolder(folder).notes(nothing))
+    return set(NoteDirectory(folder).notes(nothing))
 
 
 def test_notes_are_text_files_in_any_subfolder(tmp_path):
@@ -27,7 +27,7 @@ def test_notes_are_text_files_in_any_subfolder(tmp_path):
 
 def test_there_may_be_no_folder_yet(tmp_path):
     assert listed(tmp_path / "none") == set()
-    assert NoteFolder(tmp_path / "none").read("a.md") is None
+    assert NoteDirectory(tmp_path / "none").read("a.md") is None
 
 
 def test_links_and_what_is_no_file_are_neither_listed_nor_read(tmp_path):
@@ -42,7 +42,7 @@ def test_links_and_what_is_no_file_are_neither_listed_nor_read(tmp_path):
     (folder / "folder.md").mkdir()
     assert listed(folder) == set()
     for path in ("link.md", "linked/secret.md", "pipe.md", "folder.md", "missing.md"):
-        assert NoteFolder(folder).read(path) is None
+        assert NoteDirectory(folder).read(path) is None
 
 
 def test_a_folder_that_becomes_a_link_after_it_was_listed_is_not_read(tmp_path):
@@ -50,7 +50,7 @@ def test_a_folder_that_becomes_a_link_after_it_was_listed_is_not_read(tmp_path):
     (tmp_path / "memory" / "sub" / "a.md").write_text("inside")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.md").write_text("outside")
-    folder = NoteFolder(tmp_path / "memory")
+    folder = NoteDirectory(tmp_path / "memory")
     assert set(folder.notes(nothing)) == {"sub/a.md"}
     (tmp_path / "memory" / "sub").rename(tmp_path / "memory" / "gone")
     (tmp_path / "memory" / "sub").symlink_to(tmp_path / "outside")
@@ -67,7 +67,7 @@ def test_other_encodings_are_read_and_binary_says_nothing(tmp_path):
     }
     for name, (data, text) in said.items():
         (tmp_path / name).write_bytes(data)
-        assert NoteFolder(tmp_path).read(name).text(plain) == text
+        assert NoteDirectory(tmp_path).read(name).text(plain) == text
 
 
 def test_a_long_note_is_cut_and_no_half_of_a_secret_is_left_at_its_end(tmp_path):
@@ -75,14 +75,14 @@ def test_a_long_note_is_cut_and_no_half_of_a_secret_is_left_at_its_end(tmp_path)
     for before in range(0, 70_000, 9_000):
         data = "x" * (MAX_NOTE_BYTES + before) + secret + "y" * 100_000
         (tmp_path / "long.md").write_text(data)
-        text = NoteFolder(tmp_path).read("long.md").text(lambda text: text.replace(secret, "***"))
+        text = NoteDirectory(tmp_path).read("long.md").text(lambda text: text.replace(secret, "***"))
         assert "s3cret" not in text
         assert len(text) <= MAX_NOTE_BYTES
 
 
 def test_a_cut_inside_a_character_is_no_other_encoding(tmp_path):
     (tmp_path / "long.md").write_bytes("字".encode() * 400_000)
-    assert set(NoteFolder(tmp_path).read("long.md").text(plain)) == {"字"}
+    assert set(NoteDirectory(tmp_path).read("long.md").text(plain)) == {"字"}
 
 
 def test_very_many_notes_are_bounded(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.memory.passages import MAX_PASSAGE_CHARS, MAX_PASSAGES, cut_note
+from interlock.memory.passages import MAX_PASSAGE_CHARS, MAX_PASSAGES, split_note
 from interlock.memory.snippets import snippet
 
 NOTE = """# Deploy
@@ -24,7 +24,7 @@ Ask Maria.
 
 
 def test_a_note_is_cut_at_its_headings():
-    note = cut_note("ops/deploy.md", NOTE)
+    note = split_note("ops/deploy.md", NOTE)
     assert note.title == "Deploy"
     assert [(passage.line, passage.heading) for passage in note.passages] == [
         (5, "Deploy > Rollback"),
@@ -36,24 +36,24 @@ def test_a_note_is_cut_at_its_headings():
 
 
 def test_a_passage_knows_its_day_from_its_heading_or_its_file():
-    note = cut_note("journal/2026-03-04.md", "# Day\n\nfirst\n\n## At 2026-01-02\n\nsecond\n")
+    note = split_note("journal/2026-03-04.md", "# Day\n\nfirst\n\n## At 2026-01-02\n\nsecond\n")
     assert [passage.day for passage in note.passages] == ["2026-03-04", "2026-01-02"]
-    assert cut_note("a.md", "x").passages[0].day is None
+    assert split_note("a.md", "x").passages[0].day is None
 
 
 def test_an_empty_note_is_found_by_its_name():
-    (passage,) = cut_note("plans/summer-house.md", "").passages
+    (passage,) = split_note("plans/summer-house.md", "").passages
     assert {"plans", "summer", "house"} <= set(passage.head_words)
     assert passage.line == 1
 
 
 def test_old_line_ends_count_as_lines():
-    assert cut_note("a.md", "one\r\n\r\n# Two\r\nthree\rfour").passages[-1].line == 4
+    assert split_note("a.md", "one\r\n\r\n# Two\r\nthree\rfour").passages[-1].line == 4
 
 
 @given(st.text(st.sampled_from("ab #\n\r`字."), max_size=4000))
 def test_no_text_is_lost_and_no_piece_too_long(text):
-    note = cut_note("a.md", text)
+    note = split_note("a.md", text)
     assert all(len(passage.text) <= MAX_PASSAGE_CHARS for passage in note.passages)
     assert len(note.passages) <= MAX_PASSAGES
     kept = "".join(passage.text + passage.heading for passage in note.passages)

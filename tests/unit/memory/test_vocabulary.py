@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.memory.vocabulary import is_one_letter_off, kinship
+from interlock.memory.word_forms import is_one_letter_off, similarity
 
 WORDS = st.text("abcdeé", min_size=4, max_size=9)
 
@@ -72,9 +72,9 @@ def test_the_letters_before_or_behind_the_middle_survive_any_change(word, data):
     ],
 )
 def test_inflected_and_longer_forms_are_kin_and_worth_less(word, form):
-    assert 0 < kinship(word, form) < kinship(word, word) == 1.0
+    assert 0 < similarity(word, form) < similarity(word, word) == 1.0
 
 
 @pytest.mark.parametrize(("word", "form"), [("form", "from"), ("interest", "internet"), ("cat", "dog")])
 def test_strangers_are_not_kin(word, form):
-    assert kinship(word, form) == 0
+    assert similarity(word, form) == 0

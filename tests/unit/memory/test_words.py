@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.memory.words import MAX_WORD_CHARS, Kind, asked_words, chunks, fold, words_of
-from tests.harness.tables import each_row
+from interlock.memory.tokenizer import MAX_WORD_CHARS, TokenKind, fold, query_words, split_chunks, tokenize
+from tests.harness.case_tables import each_row
 
 
 def found_by(question: str, note: str) -> bool:
     """Whether a word of the question, and not one of the common ones, is among the note's."""
-    asked = {word.text for word in asked_words(question, 50) if word.weight >= 0.2}
-    return bool(asked & set(words_of(note)))
+    asked = {word.text for word in query_words(question, 50) if word.weight >= 0.2}
+    return bool(asked & set(tokenize(note)))
 
 
 @each_row(
@@ -60,7 +60,7 @@ def test_forms_of_the_same_letters_are_one(written, folded):
     ],
 )
 def test_names_are_taken_apart_and_kept_whole(name, words):
-    assert set(words_of(name)) == words
+    assert set(tokenize(name)) == words
 
 
 @pytest.mark.parametrize(
@@ -89,33 +89,33 @@ def test_words_of_other_notes_are_not_found():
 
 
 def test_what_a_language_uses_all_the_time_weighs_little():
-    weights = {word.text: word.weight for word in asked_words("what did we say about the budget", 50)}
+    weights = {word.text: word.weight for word in query_words("what did we say about the budget", 50)}
     assert weights["budget"] == 1.0
     assert max(weights[word] for word in ("what", "did", "we", "about", "the")) < 0.2
 
 
 def test_a_word_that_is_common_in_another_language_counts():
-    weights = {word.text: word.weight for word in asked_words("what did we say about AI", 50)}
+    weights = {word.text: word.weight for word in query_words("what did we say about AI", 50)}
     assert weights["ai"] == 1.0
 
 
 def test_common_words_alone_count_fully():
-    assert {word.weight for word in asked_words("who are you", 50)} == {1.0}
+    assert {word.weight for word in query_words("who are you", 50)} == {1.0}
 
 
 @pytest.mark.parametrize("text", ["", " ", "?!*\"'()", "\x00", "🎉 👩‍💻", "---", "___", "\ud800"])
 def test_what_has_no_word_gives_none(text):
-    assert words_of(text) == []
-    assert asked_words(text, 50) == []
+    assert tokenize(text) == []
+    assert query_words(text, 50) == []
 
 
 def test_emoji_do_not_hide_the_words_beside_them():
-    assert words_of("🎉party🎉 👩‍💻code") == ["party", "code"]
+    assert tokenize("🎉party🎉 👩‍💻code") == ["party", "code"]
 
 
 @given(st.text())
 def test_any_text_gives_words_a_database_can_take(text):
-    for word in words_of(text):
+    for word in tokenize(text):
         assert 0 < len(word) <= MAX_WORD_CHARS
         assert not set(word) & set(" \"'&|!():*<>\\\0-§")
         word.encode()
@@ -123,27 +123,27 @@ def test_any_text_gives_words_a_database_can_take(text):
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
 def test_a_text_is_found_by_its_own_words(text):
-    asked = [word.text for word in asked_words(text, 10_000)]
-    assert set(asked) == set(words_of(text))
+    asked = [word.text for word in query_words(text, 10_000)]
+    assert set(asked) == set(tokenize(text))
 
 
 @given(st.text())
 def test_chunks_lie_in_the_text_and_hold_its_words(text):
-    found = list(chunks(text))
-    assert [word for chunk in found for word in chunk.words] == words_of(text)
+    found = list(split_chunks(text))
+    assert [word for chunk in found for word in chunk.words] == tokenize(text)
     assert all(0 <= one.start < one.end <= other.start for one, other in pairwise(found))
 
 
 @pytest.mark.parametrize("piece", ["a", "aB", "a_", "a.", "é", "我", "-a", "😀", "\u0301", "a++"])
 def test_no_text_takes_long(piece):
     began = time.process_time()
-    words_of(piece * 200_000)
+    tokenize(piece * 200_000)
     assert time.process_time() - began < 5
 
 
 def test_kinds_tell_words_from_pairs():
-    kinds = {word.text: word.kind for word in asked_words("サーバーの設定 hello", 50)}
-    assert kinds["サーバー"] is Kind.word
-    assert kinds["設定"] is Kind.pair
-    assert kinds["設"] is Kind.character
-    assert kinds["hello"] is Kind.word
+    kinds = {word.text: word.kind for word in query_words("サーバーの設定 hello", 50)}
+    assert kinds["サーバー"] is TokenKind.word
+    assert kinds["設定"] is TokenKind.pair
+    assert kinds["設"] is TokenKind.character
+    assert kinds["hello"] is TokenKind.word

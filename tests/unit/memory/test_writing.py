@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.infra.errors import ToolError
-from interlock.memory import exchange, writing
-from interlock.memory.exchange import ChangedMeanwhile, replace_unchanged
-from interlock.memory.notes import MAX_NOTE_BYTES, NoteFolder, is_note_name, state_of
-from interlock.memory.writing import Appended, NoteWriter, slug
+from interlock.core.errors import ToolError
+from interlock.memory import atomic_replace, note_writer
+from interlock.memory.atomic_replace import NoteChanged, compare_and_swap
+from interlock.memory.note_writer import AppendResult, NoteWriter, slug
+from interlock.memory.notes import MAX_NOTE_BYTES, NoteDirectory, is_note_name, note_state
 
 WHEN = datetime(2026, 11, 15, 9, 30, tzinfo=timezone(timedelta(hours=1)))
 
@@ -31,8 +31,8 @@ def folder(tmp_path) -> Path:
 
 def append(
     folder: Path, content: str, title: str = "", commit=nothing, redact=lambda text: text
-) -> Appended:
-    writer = NoteWriter(NoteFolder(folder), redact)
+) -> AppendResult:
+    writer = NoteWriter(NoteDirectory(folder), redact)
     return writer.append(writer.entry(content, title, WHEN), commit, nothing)
 
 
@@ -210,7 +210,7 @@ def test_what_a_person_saves_in_between_is_kept(folder, in_place):
 def test_a_save_between_the_check_and_the_exchange_is_put_back(folder, monkeypatch):
     """The moment no check can cover: the exchange shows what stood there, and is undone."""
     append(folder, "first", "plan")
-    real, calls = exchange._exchange, []
+    real, calls = atomic_replace._exchange, []
 
     def late(descriptor: int, one: str, other: str) -> int:
         if not calls:
@@ -219,7 +219,7 @@ def test_a_save_between_the_check_and_the_exchange_is_put_back(folder, monkeypat
         calls.append(one)
         return real(descriptor, one, other)
 
-    monkeypatch.setattr(exchange, "_exchange", late)
+    monkeypatch.setattr(atomic_replace, "_exchange", late)
     append(folder, "second", "plan")
     text = (folder / "plan.md").read_text()
     assert text.startswith("only by a person\n")
@@ -242,15 +242,15 @@ def test_a_note_that_vanishes_in_between_is_made_anew(folder):
 
 
 def test_where_names_cannot_be_exchanged_a_change_is_still_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(exchange, "_RENAMEAT2", None)
+    monkeypatch.setattr(atomic_replace, "_RENAMEAT2", None)
     (tmp_path / "a").write_text("old")
     (tmp_path / "ours").write_text("new")
     descriptor = os.open(tmp_path, os.O_RDONLY)
-    was = state_of((tmp_path / "a").stat())
+    was = note_state((tmp_path / "a").stat())
     (tmp_path / "a").write_text("changed")
-    with pytest.raises(ChangedMeanwhile):
-        replace_unchanged(descriptor, "ours", "a", was)
-    replace_unchanged(descriptor, "ours", "a", state_of((tmp_path / "a").stat()))
+    with pytest.raises(NoteChanged):
+        compare_and_swap(descriptor, "ours", "a", was)
+    compare_and_swap(descriptor, "ours", "a", note_state((tmp_path / "a").stat()))
     assert (tmp_path / "a").read_text() == "new"
     os.close(descriptor)
 
@@ -285,7 +285,7 @@ def test_waiting_for_the_lock_can_be_stopped(folder):
         if len(looks) == 3:
             raise TimeoutError
 
-    writer = NoteWriter(NoteFolder(folder), lambda text: text)
+    writer = NoteWriter(NoteDirectory(folder), lambda text: text)
     with pytest.raises(ToolError):
         writer.append(writer.entry("y", "", WHEN), nothing, stop_at_the_third_look)
     os.close(held)
@@ -293,7 +293,7 @@ def test_waiting_for_the_lock_can_be_stopped(folder):
 
 
 def test_a_note_that_never_rests_is_told(folder, monkeypatch):
-    monkeypatch.setattr(writing, "_TRIES", 3)
+    monkeypatch.setattr(note_writer, "_TRIES", 3)
     append(folder, "first", "plan")
 
     def save() -> None:
@@ -305,6 +305,6 @@ def test_a_note_that_never_rests_is_told(folder, monkeypatch):
 
 
 def test_the_time_has_its_zone(folder):
-    writer = NoteWriter(NoteFolder(folder), lambda text: text)
+    writer = NoteWriter(NoteDirectory(folder), lambda text: text)
     writer.append(writer.entry("x", "", datetime(2026, 1, 2, 3, 4, tzinfo=UTC)), nothing, nothing)
     assert "## 2026-01-02 03:04 +00:00\n" in (folder / "2026-01-02.md").read_text()

@@ -5,31 +5,41 @@ from contextlib import aclosing
 
 import pytest
 
-from interlock.models.messages import user_message
-from interlock.models.provider import ModelError, ModelItem, ModelRequest, Provider, Reply, TextPiece, Usage
+from interlock.models.message_encoding import user_message
+from interlock.models.provider import (
+    ModelError,
+    ModelProvider,
+    ModelReply,
+    ModelRequest,
+    ModelStreamItem,
+    ModelTextDelta,
+    TokenUsage,
+)
 
 QUESTION = ModelRequest((user_message("Hello?"),))
 
 
-async def streamed(provider: Provider, request: ModelRequest = QUESTION) -> tuple[list[str], Reply]:
+async def streamed(
+    provider: ModelProvider, request: ModelRequest = QUESTION
+) -> tuple[list[str], ModelReply]:
     pieces: list[str] = []
     async with aclosing(provider.stream(request)) as items:
         async for item in items:
             match item:
-                case TextPiece(text):
+                case ModelTextDelta(text):
                     assert text
                     pieces.append(text)
-                case Reply():
+                case ModelReply():
                     assert "".join(pieces) == item.text
                     reply = item
     return pieces, reply
 
 
-def asked(provider: Provider, request: ModelRequest = QUESTION) -> Reply:
+def asked(provider: ModelProvider, request: ModelRequest = QUESTION) -> ModelReply:
     return asyncio.run(streamed(provider, request))[1]
 
 
-def failed(provider: Provider, request: ModelRequest = QUESTION) -> ModelError:
+def failed(provider: ModelProvider, request: ModelRequest = QUESTION) -> ModelError:
     with pytest.raises(ModelError) as caught:
         asked(provider, request)
     return caught.value
@@ -40,7 +50,7 @@ class Saying:
 
     name = "saying"
 
-    def __init__(self, *replies: str | Reply, size: int = 3) -> None:
+    def __init__(self, *replies: str | ModelReply, size: int = 3) -> None:
         self._replies = list(replies)
         self._size = size
         self.requests: list[ModelRequest] = []
@@ -49,9 +59,9 @@ class Saying:
     async def stream(self, request: ModelRequest):
         self.requests.append(request)
         reply = self._replies.pop(0)
-        whole = reply if isinstance(reply, Reply) else Reply(reply, usage=Usage(10, 5))
-        items: list[ModelItem] = [
-            TextPiece(whole.text[at : at + self._size]) for at in range(0, len(whole.text), self._size)
+        whole = reply if isinstance(reply, ModelReply) else ModelReply(reply, usage=TokenUsage(10, 5))
+        items: list[ModelStreamItem] = [
+            ModelTextDelta(whole.text[at : at + self._size]) for at in range(0, len(whole.text), self._size)
         ]
         for item in [*items, whole]:
             yield item

@@ -2,13 +2,13 @@
 
 import orjson
 
-from interlock.models.assembling import Assembly
-from interlock.models.provider import Reply
+from interlock.models.provider import ModelReply
+from interlock.models.stream_accumulator import StreamAccumulator
 from tests.harness.model_answers import call_chunks, chunk
 
 
-def assembled(*chunks, finish: str | None = "stop") -> Reply:
-    assembly = Assembly()
+def assembled(*chunks, finish: str | None = "stop") -> ModelReply:
+    assembly = StreamAccumulator()
     ends = () if finish is None else (chunk(finish=finish),)
     shown = "".join(assembly.add(orjson.dumps(item)) for item in (*chunks, *ends))
     reply = assembly.reply()

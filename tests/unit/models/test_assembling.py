@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.models import assembling
-from interlock.models.assembling import MAX_CALLS, Assembly
-from interlock.models.provider import FinishReason, ModelError, ModelFault, Reply, Usage
+from interlock.models import stream_accumulator
+from interlock.models.provider import FinishReason, ModelError, ModelFault, ModelReply, TokenUsage
+from interlock.models.stream_accumulator import MAX_CALLS, StreamAccumulator
 from tests.harness.model_answers import call_chunks, call_delta, chunk, text_chunks, usage_chunk
 from tests.unit.models.assembled import assembled
 
 
 def test_text_comes_piece_by_piece_and_whole():
     reply = assembled(*text_chunks(["Hel", "lo ", "世界"]), usage_chunk(11, 7))
-    assert reply == Reply("Hello 世界", (), FinishReason.stop, Usage(11, 7))
+    assert reply == ModelReply("Hello 世界", (), FinishReason.stop, TokenUsage(11, 7))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_an_answer_without_its_end_was_cut_off():
 
 
 def test_a_server_that_says_it_is_done_need_not_say_how():
-    assembly = Assembly()
+    assembly = StreamAccumulator()
     assembly.add(orjson.dumps(chunk({"content": "x"})))
     assert assembly.reply(is_done=True).text == "x"
 
@@ -90,7 +90,9 @@ def test_usage_of_an_unknown_form_is_no_usage(usage):
 
 
 def test_the_last_usage_counts():
-    assert assembled(chunk({"content": "x"}), usage_chunk(1, 1), usage_chunk(5, 6)).usage == Usage(5, 6)
+    assert assembled(chunk({"content": "x"}), usage_chunk(1, 1), usage_chunk(5, 6)).usage == TokenUsage(
+        5, 6
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_the_last_usage_counts():
 )
 def test_a_malformed_chunk_is_told_for_what_it_is(data, reason):
     with pytest.raises(ModelError) as caught:
-        Assembly().add(data)
+        StreamAccumulator().add(data)
     assert str(caught.value) == f"the model's server sent a response that cannot be parsed: {reason}"
     assert caught.value.fault is ModelFault.protocol
 
@@ -140,7 +142,7 @@ def test_an_answer_cannot_ask_for_calls_without_end():
 
 
 def test_an_answer_without_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(assembling, "MAX_REPLY_BYTES", 2000)
+    monkeypatch.setattr(stream_accumulator, "MAX_REPLY_BYTES", 2000)
     with pytest.raises(ModelError, match=r"^the model's response exceeds the size limit$"):
         assembled(*[chunk({"content": "x"})] * 50)
 
@@ -172,7 +174,7 @@ def test_an_answer_without_end_is_given_up(monkeypatch):
 )
 def test_an_error_in_the_stream_ends_it_with_its_class(error, fault, text):
     with pytest.raises(ModelError) as caught:
-        Assembly().add(orjson.dumps({"error": error}))
+        StreamAccumulator().add(orjson.dumps({"error": error}))
     assert (caught.value.fault, str(caught.value)) == (fault, text)
 
 
@@ -181,13 +183,13 @@ def test_the_key_is_never_in_an_error_even_where_the_server_repeats_it():
     for filler in range(260, 310):
         said = f"{'x' * filler} the key {key} is wrong"
         with pytest.raises(ModelError) as caught:
-            Assembly(key).add(orjson.dumps({"error": {"message": said}}))
+            StreamAccumulator(key).add(orjson.dumps({"error": {"message": said}}))
         assert "very" not in str(caught.value)
 
 
 def test_what_a_server_says_cannot_drive_a_terminal():
     with pytest.raises(ModelError) as caught:
-        Assembly().add(orjson.dumps({"error": {"message": "\x1b[2Jcleared\nhere"}}))
+        StreamAccumulator().add(orjson.dumps({"error": {"message": "\x1b[2Jcleared\nhere"}}))
     assert str(caught.value) == "the model's server aborted the response: \\x1b[2Jcleared here"
 
 
@@ -243,7 +245,7 @@ CALL_SHAPED = st.lists(
 
 @given(documents=st.lists(JSON | SHAPED | CALL_SHAPED, max_size=6))
 def test_json_of_any_shape_gives_a_reply_or_a_model_error(documents):
-    assembly = Assembly()
+    assembly = StreamAccumulator()
     try:
         shown = "".join(assembly.add(orjson.dumps(document)) for document in documents)
         reply = assembly.reply(is_done=True)
@@ -257,11 +259,11 @@ def test_json_of_any_shape_gives_a_reply_or_a_model_error(documents):
 @given(data=st.binary(max_size=60))
 def test_bytes_of_any_kind_give_text_or_a_model_error(data):
     with suppress(ModelError):
-        assert isinstance(Assembly().add(data), str)
+        assert isinstance(StreamAccumulator().add(data), str)
 
 
 def test_arguments_nested_without_end_are_a_model_error():
     deep = b'{"x":' * 300 + b"1" + b"}" * 300
     piece = b'{"choices":[{"delta":{"tool_calls":[{"function":{"name":"a","arguments":' + deep + b"}}]}}]}"
     with pytest.raises(ModelError, match="nested too deeply"):
-        Assembly().add(piece)
+        StreamAccumulator().add(piece)

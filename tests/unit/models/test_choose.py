@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from interlock.config.settings import Settings
-from interlock.infra.errors import ConfigurationError
-from interlock.models.choose import PROVIDERS, choose_model
-from interlock.models.demo import Demo
-from interlock.models.json_protocol import JsonProtocol
-from interlock.models.openai_chat import OpenAIChat
-from interlock.models.scripted import Scripted
+from interlock.core.errors import ConfigurationError
+from interlock.models.demo import DemoProvider
+from interlock.models.json_protocol import JsonProtocolProvider
+from interlock.models.openai_chat import OpenAIChatProvider
+from interlock.models.provider_factory import PROVIDERS, create_provider
+from interlock.models.scripted_provider import ScriptedProvider
 
 LOCAL = "http://127.0.0.1:11434/v1"
 
@@ -27,13 +27,13 @@ def environment(monkeypatch):
 
 
 def test_the_demo_needs_nothing(environment):
-    assert isinstance(choose_model(environment().model, environment()), Demo)
+    assert isinstance(create_provider(environment().model, environment()), DemoProvider)
 
 
 def test_a_script_comes_from_a_file_or_the_setting(environment, tmp_path):
     (tmp_path / "script").write_text("ok\n")
     for form in (f"scripted:{tmp_path}/script", 'scripted:["ok"]', 'scripted:["msg:a:b"]'):
-        assert isinstance(choose_model(form, environment()), Scripted)
+        assert isinstance(create_provider(form, environment()), ScriptedProvider)
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_a_script_comes_from_a_file_or_the_setting(environment, tmp_path):
 )
 def test_a_model_at_an_endpoint_is_named_in_many_ways(environment, form, name):
     settings = environment(OPENAI_API_KEY="sk-0123456789", OPENAI_MODEL="gpt-x")
-    chosen = choose_model(form, settings)
-    assert isinstance(chosen, JsonProtocol if form.startswith("json") else OpenAIChat)
+    chosen = create_provider(form, settings)
+    assert isinstance(chosen, JsonProtocolProvider if form.startswith("json") else OpenAIChatProvider)
     assert chosen.name == name
 
 
 def test_a_server_on_this_machine_needs_no_key(environment):
-    assert isinstance(choose_model("openai:m", environment(OPENAI_BASE_URL=LOCAL)), OpenAIChat)
+    assert isinstance(create_provider("openai:m", environment(OPENAI_BASE_URL=LOCAL)), OpenAIChatProvider)
 
 
 def test_without_a_key_plain_http_may_go_further(environment):
     settings = environment(OPENAI_BASE_URL="http://192.168.1.5:8000/v1")
-    assert isinstance(choose_model("openai:m", settings), OpenAIChat)
+    assert isinstance(create_provider("openai:m", settings), OpenAIChatProvider)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_without_a_key_plain_http_may_go_further(environment):
 )
 def test_what_cannot_be_chosen_is_told_in_one_sentence(environment, form, variables, sentence):
     with pytest.raises(ConfigurationError) as caught:
-        choose_model(form, environment(**variables))
+        create_provider(form, environment(**variables))
     assert str(caught.value) == sentence
     assert "0123456789" not in str(caught.value)
 
@@ -127,7 +127,7 @@ def test_a_provider_that_is_not_installed_says_how_to_install_it(environment, mo
     for name in ("pydantic_ai", "interlock.models.pydantic_ai"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigurationError) as caught:
-        choose_model("anthropic:claude", environment())
+        create_provider("anthropic:claude", environment())
     assert str(caught.value) == (
         "MODEL: anthropic:claude needs more packages: pip install 'interlock-runtime[providers]'"
     )
@@ -136,8 +136,8 @@ def test_a_provider_that_is_not_installed_says_how_to_install_it(environment, mo
 def test_choosing_loads_no_more_than_what_is_chosen():
     """The demo needs neither a network nor a large library."""
     code = (
-        "import sys; from interlock.models.choose import choose_model; "
-        "from interlock.config.settings import Settings; choose_model('demo', Settings()); "
+        "import sys; from interlock.models.provider_factory import create_provider; "
+        "from interlock.config.settings import Settings; create_provider('demo', Settings()); "
         "print([name for name in ('aiohttp', 'pydantic_ai', 'anthropic') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

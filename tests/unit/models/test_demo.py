@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.models.demo import Demo, reply_to
-from interlock.models.demo_requests import Kind, Wish, understood, zone_in
-from interlock.models.demo_words import MAX_LINES, Told, worded
-from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.models.demo import DemoProvider, reply_to
+from interlock.models.demo_intents import DemoIntent, DemoIntentKind, find_time_zone, parse_intent
+from interlock.models.demo_replies import MAX_LINES, DemoResult, describe_result
+from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import ModelRequest, RequestedCall
 from interlock.questions.widgets import read_widget
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 from tests.unit.models.asking import asked, streamed
 
 DENIAL = {
@@ -41,13 +41,13 @@ def request_of(text: str, *done: tuple[str, dict, object], tools: tuple[str, ...
 
 
 def called(text: str, *done, tools: tuple[str, ...] = ()) -> tuple[str, dict]:
-    reply = asked(Demo(), request_of(text, *done, tools=tools))
+    reply = asked(DemoProvider(), request_of(text, *done, tools=tools))
     (call,) = reply.tool_calls
     return call.name, orjson.loads(call.arguments)
 
 
 def said(text: str, *done) -> str:
-    reply = asked(Demo(), request_of(text, *done))
+    reply = asked(DemoProvider(), request_of(text, *done))
     assert reply.tool_calls == ()
     return reply.text
 
@@ -187,14 +187,14 @@ def test_a_file_that_is_there_already_is_read_before_it_is_replaced(code):
 def test_each_request_of_a_conversation_stands_for_itself():
     earlier = request_of("read a.txt", ("read_file", {"path": "a.txt"}, {"ok": True, "stdout": "x"}))
     messages = (*earlier.messages, assistant_message("This is a.txt"), user_message("list files"))
-    (call,) = asked(Demo(), ModelRequest(messages)).tool_calls
+    (call,) = asked(DemoProvider(), ModelRequest(messages)).tool_calls
     assert call.name == "list_files"
-    assert call.call_id != asked(Demo(), ModelRequest(messages[:2])).tool_calls[0].call_id
+    assert call.call_id != asked(DemoProvider(), ModelRequest(messages[:2])).tool_calls[0].call_id
 
 
 def test_it_is_a_pure_function_of_the_conversation():
     request = request_of("read a.txt")
-    assert reply_to(request) == reply_to(request) == asked(Demo(), request)
+    assert reply_to(request) == reply_to(request) == asked(DemoProvider(), request)
 
 
 # -- what it says ------------------------------------------------------------------------------------
@@ -228,7 +228,9 @@ def test_every_example_it_gives_is_one_it_understands():
         parts = [part.split(closing)[0] for part in answer.split(opening)[1 :: 1 if opening == "“" else 2]]
         assert len(parts) > 8
         for example in parts:
-            assert understood(example).kind not in {Kind.unknown, Kind.greeting}, example
+            assert parse_intent(example).kind not in {DemoIntentKind.unknown, DemoIntentKind.greeting}, (
+                example
+            )
 
 
 def test_a_denial_is_explained_with_what_can_be_done():
@@ -294,7 +296,7 @@ def test_a_failure_is_told_as_one():
     ],
 )
 def test_a_result_is_told_in_words(text, tool, result, answer):
-    (call,) = asked(Demo(), request_of(text)).tool_calls
+    (call,) = asked(DemoProvider(), request_of(text)).tool_calls
     assert call.name == tool
     assert said(text, (tool, orjson.loads(call.arguments), {"ok": True} | result)) == answer
 
@@ -317,12 +319,13 @@ def test_nothing_in_a_file_can_close_the_fence_around_it():
 def test_a_result_that_is_no_envelope_is_shown_as_it_is():
     assert "plain words" in said("read a.txt", ("read_file", {"path": "a.txt"}, "plain words"))
     assert (
-        worded(Told("other", {}, {"ok": True, "stdout": "x"}, chinese=False)) == "The result:\n```\nx\n```"
+        describe_result(DemoResult("other", {}, {"ok": True, "stdout": "x"}, chinese=False))
+        == "The result:\n```\nx\n```"
     )
 
 
 def test_an_answer_comes_in_small_pieces():
-    pieces, _ = asyncio.run(streamed(Demo(), request_of("help")))
+    pieces, _ = asyncio.run(streamed(DemoProvider(), request_of("help")))
     assert len(pieces) > 20
 
 
@@ -330,7 +333,7 @@ def test_an_answer_comes_in_small_pieces():
 
 
 def test_without_any_question_it_introduces_itself_or_says_what_it_knows():
-    assert "small built-in demo" in asked(Demo(), ModelRequest((system_message("x"),))).text
+    assert "small built-in demo" in asked(DemoProvider(), ModelRequest((system_message("x"),))).text
 
 
 WORDS = st.sampled_from(
@@ -383,10 +386,10 @@ def test_any_result_is_told_in_words(result):
 def test_long_sentences_are_understood_quickly():
     before = time.process_time()
     for words in ("with to in by ", "a.b/", "把 里的 ", '" ', "   "):
-        assert isinstance(understood(("replace " + words * 2000)[:4000]), Wish)
+        assert isinstance(parse_intent(("replace " + words * 2000)[:4000]), DemoIntent)
     assert time.process_time() - before < 2
 
 
 def test_cities_are_known_by_their_names():
-    assert zone_in("time in new york") == "America/New_York"
-    assert zone_in("time on Mars") == ""
+    assert find_time_zone("time in new york") == "America/New_York"
+    assert find_time_zone("time on Mars") == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.models.demo_requests import Kind, understood
+from interlock.models.demo_intents import DemoIntentKind, parse_intent
 from tests.unit.models.test_demo import called, said
 
 MISSING = {"ok": False, "error_code": "EXECUTION_ERROR", "message": "there is no my notes.txt"}
@@ -87,4 +87,4 @@ def test_a_sentence_that_was_understood_before_means_the_same(text, path):
     ],
 )
 def test_a_sentence_is_no_name(text):
-    assert understood(text).kind is Kind.unknown
+    assert parse_intent(text).kind is DemoIntentKind.unknown

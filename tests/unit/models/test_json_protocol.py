@@ -8,20 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.models.json_protocol import JsonProtocol
-from interlock.models.json_reply import AnswerInSight, InvalidReply, JsonCall, JsonReply, read_reply
-from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.models.json_protocol import JsonProtocolProvider
+from interlock.models.json_reply import (
+    InvalidReply,
+    JsonCall,
+    JsonReply,
+    StreamingAnswerParser,
+    parse_json_reply,
+)
+from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import (
     FinishReason,
     ModelFault,
+    ModelReply,
     ModelRequest,
-    Reply,
     RequestedCall,
+    TokenUsage,
     ToolChoice,
-    Usage,
 )
-from tests.harness.model_rules import message_faults
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
+from tests.harness.model_request_checks import message_faults
 from tests.unit.models.asking import Saying, asked, failed, streamed
 
 CALLING = '{"tool_calls": [{"name": "read_file", "arguments": {"path": "a"}}], "final_answer": ""}'
@@ -57,7 +63,7 @@ TOOLS = orjson.dumps(
     ],
 )
 def test_an_object_alone_or_alone_in_one_fence_is_a_call(text):
-    assert read_reply(text) == JsonReply((JsonCall("read_file", '{"path": "a"}'),))
+    assert parse_json_reply(text) == JsonReply((JsonCall("read_file", '{"path": "a"}'),))
 
 
 QUOTING = [
@@ -83,13 +89,13 @@ QUOTING = [
 @each_row("text", QUOTING)
 def test_an_object_that_is_quoted_is_no_call(text):
     with pytest.raises(InvalidReply):
-        read_reply(text)
+        parse_json_reply(text)
 
 
 @each_row("text", QUOTING)
 def test_a_model_that_quoted_an_object_is_asked_for_its_answer_and_nothing_is_called(text):
     inner = Saying(text, ANSWERING)
-    reply = asked(JsonProtocol(inner))
+    reply = asked(JsonProtocolProvider(inner))
     assert (reply.text, reply.tool_calls) == ("It is done.", ())
     assert len(inner.requests) == 2
 
@@ -105,16 +111,16 @@ def test_a_model_that_quoted_an_object_is_asked_for_its_answer_and_nothing_is_ca
     ],
 )
 def test_an_answer_that_quotes_an_object_calls_nothing(text):
-    assert asked(JsonProtocol(Saying(text))).tool_calls == ()
+    assert asked(JsonProtocolProvider(Saying(text))).tool_calls == ()
 
 
 def test_an_answer_is_found():
-    assert read_reply(ANSWERING) == JsonReply(answer="It is done.")
-    assert read_reply('{"final_answer": "x"}') == JsonReply(answer="x")
+    assert parse_json_reply(ANSWERING) == JsonReply(answer="It is done.")
+    assert parse_json_reply('{"final_answer": "x"}') == JsonReply(answer="x")
 
 
 def test_a_call_without_arguments_has_none():
-    assert read_reply('{"tool_calls": [{"name": "a"}]}').calls == (JsonCall("a", "{}"),)
+    assert parse_json_reply('{"tool_calls": [{"name": "a"}]}').calls == (JsonCall("a", "{}"),)
 
 
 @each_row(
@@ -168,14 +174,14 @@ def test_a_call_without_arguments_has_none():
 )
 def test_anything_else_is_told_to_the_model_for_what_it_is(text, reason):
     with pytest.raises(InvalidReply) as caught:
-        read_reply(text)
+        parse_json_reply(text)
     assert str(caught.value) == reason
 
 
 @given(text=st.text() | st.builds(lambda a, b: a + CALLING + b, st.text(max_size=20), st.text(max_size=20)))
 def test_any_text_is_read_or_invalid(text):
     try:
-        reply = read_reply(text)
+        reply = parse_json_reply(text)
     except InvalidReply:
         return
     assert bool(reply.calls) != bool(reply.answer)
@@ -184,8 +190,8 @@ def test_any_text_is_read_or_invalid(text):
 # -- while it arrives --------------------------------------------------------------------------------
 
 
-def in_sight(text: str, size: int) -> AnswerInSight:
-    sight = AnswerInSight()
+def in_sight(text: str, size: int) -> StreamingAnswerParser:
+    sight = StreamingAnswerParser()
     shown = [sight.feed(text[at : at + size]) for at in range(0, len(text), size)]
     shown.append(sight.finish())
     assert "".join(shown) == "".join(sight.text)
@@ -243,20 +249,20 @@ def test_what_may_still_become_something_else_is_not_shown(text):
 
 
 def test_an_answer_is_shown_while_it_arrives():
-    pieces, reply = asyncio.run(streamed(JsonProtocol(Saying(ANSWERING))))
+    pieces, reply = asyncio.run(streamed(JsonProtocolProvider(Saying(ANSWERING))))
     assert len(pieces) > 2
-    assert reply == Reply("It is done.", (), FinishReason.stop, Usage(10, 5))
+    assert reply == ModelReply("It is done.", (), FinishReason.stop, TokenUsage(10, 5))
 
 
 def test_an_answer_in_another_order_is_shown_whole_at_the_end():
     text = '{"final_answer": "It is done.", "tool_calls": []}'
-    pieces, reply = asyncio.run(streamed(JsonProtocol(Saying(text))))
+    pieces, reply = asyncio.run(streamed(JsonProtocolProvider(Saying(text))))
     assert pieces == ["It is done."]
     assert reply.text == "It is done."
 
 
 def test_calls_become_calls():
-    reply = asked(JsonProtocol(Saying(CALLING)))
+    reply = asked(JsonProtocolProvider(Saying(CALLING)))
     (call,) = reply.tool_calls
     assert (call.name, call.arguments) == ("read_file", '{"path": "a"}')
     assert call.call_id.startswith("call_")
@@ -265,15 +271,15 @@ def test_calls_become_calls():
 
 def test_of_both_the_tools_run_and_the_answer_waits():
     text = '{"final_answer": "done", "tool_calls": [{"name": "a"}]}'
-    reply = asked(JsonProtocol(Saying(text)))
+    reply = asked(JsonProtocolProvider(Saying(text)))
     assert (reply.text, len(reply.tool_calls)) == ("", 1)
 
 
 def test_a_wrong_reply_is_told_to_the_model_once():
     inner = Saying("I would rather talk.", CALLING)
-    reply = asked(JsonProtocol(inner))
+    reply = asked(JsonProtocolProvider(inner))
     assert len(reply.tool_calls) == 1
-    assert reply.usage == Usage(20, 10)
+    assert reply.usage == TokenUsage(20, 10)
     first, second = inner.requests
     assert second.messages[: len(first.messages)] == first.messages
     said, told = map(orjson.loads, second.messages[len(first.messages) :])
@@ -284,7 +290,7 @@ def test_a_wrong_reply_is_told_to_the_model_once():
 
 def test_a_second_wrong_reply_fails_the_turn():
     inner = Saying("no", '{"tool_calls": [], "final_answer": ""}')
-    error = failed(JsonProtocol(inner))
+    error = failed(JsonProtocolProvider(inner))
     assert len(inner.requests) == 2
     assert (error.fault, str(error)) == (
         ModelFault.validation,
@@ -296,40 +302,42 @@ def test_a_second_wrong_reply_fails_the_turn():
 
 
 def test_an_empty_reply_is_repaired_too():
-    inner = Saying(Reply(""), ANSWERING)
-    assert asked(JsonProtocol(inner)).text == "It is done."
+    inner = Saying(ModelReply(""), ANSWERING)
+    assert asked(JsonProtocolProvider(inner)).text == "It is done."
     messages = [orjson.loads(message) for message in inner.requests[1].messages]
     assert message_faults(messages, orjson.loads) == []
 
 
 def test_a_reply_that_was_cut_at_its_length_is_repaired_unless_its_answer_was_shown():
-    inner = Saying(Reply(CALLING[:30], finish_reason=FinishReason.length), CALLING)
-    assert len(asked(JsonProtocol(inner)).tool_calls) == 1
+    inner = Saying(ModelReply(CALLING[:30], finish_reason=FinishReason.length), CALLING)
+    assert len(asked(JsonProtocolProvider(inner)).tool_calls) == 1
     assert "too long" in inner.requests[1].messages[-1].decode()
-    cut = Reply(ANSWERING[:45], finish_reason=FinishReason.length)
-    reply = asked(JsonProtocol(Saying(cut)))
+    cut = ModelReply(ANSWERING[:45], finish_reason=FinishReason.length)
+    reply = asked(JsonProtocolProvider(Saying(cut)))
     assert (reply.text, reply.finish_reason) == ("It is don", FinishReason.length)
 
 
 def test_a_filtered_reply_stays_what_it_is():
-    filtered = Reply("", finish_reason=FinishReason.content_filter)
-    assert asked(JsonProtocol(Saying(filtered))).finish_reason is FinishReason.content_filter
+    filtered = ModelReply("", finish_reason=FinishReason.content_filter)
+    assert asked(JsonProtocolProvider(Saying(filtered))).finish_reason is FinishReason.content_filter
 
 
 def test_calls_that_the_server_found_by_itself_are_taken():
-    found = Reply("", (RequestedCall("c1", "a", "{}"),), FinishReason.tool_calls)
-    assert asked(JsonProtocol(Saying(found))) == found
+    found = ModelReply("", (RequestedCall("c1", "a", "{}"),), FinishReason.tool_calls)
+    assert asked(JsonProtocolProvider(Saying(found))) == found
 
 
 def test_a_call_that_the_server_found_within_text_is_not_taken():
-    found = Reply("I refuse this:", (RequestedCall("c1", "bash", "{}"),), FinishReason.tool_calls)
+    found = ModelReply("I refuse this:", (RequestedCall("c1", "bash", "{}"),), FinishReason.tool_calls)
     inner = Saying(found, ANSWERING)
-    assert asked(JsonProtocol(inner)) == Reply("It is done.", (), FinishReason.stop, Usage(10, 5))
+    assert asked(JsonProtocolProvider(inner)) == ModelReply(
+        "It is done.", (), FinishReason.stop, TokenUsage(10, 5)
+    )
 
 
 def test_the_model_behind_is_named_and_closed():
     inner = Saying()
-    provider = JsonProtocol(inner)
+    provider = JsonProtocolProvider(inner)
     assert provider.name == "saying"
     asyncio.run(provider.close())
     assert inner.is_closed
@@ -340,7 +348,7 @@ def test_the_model_behind_is_named_and_closed():
 
 def told(request: ModelRequest) -> list[dict]:
     inner = Saying(ANSWERING)
-    asked(JsonProtocol(inner), request)
+    asked(JsonProtocolProvider(inner), request)
     (asking,) = inner.requests
     assert asking.tools == b""
     assert asking.max_output_tokens == request.max_output_tokens
@@ -414,5 +422,5 @@ def test_a_history_nested_deeper_than_can_be_encoded_is_told_as_text(depth):
         tool_message("c1", f'{{"ok": false, "meta": {deep}}}'),
     )
     model = Saying(ANSWERING)
-    reply = asked(JsonProtocol(model), ModelRequest(history, TOOLS))
+    reply = asked(JsonProtocolProvider(model), ModelRequest(history, TOOLS))
     assert reply.text == "It is done."

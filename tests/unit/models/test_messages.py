@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import RequestedCall
-from tests.harness.model_rules import message_faults
+from tests.harness.model_request_checks import message_faults
 
 
 def faults(*messages: bytes) -> list[str]:

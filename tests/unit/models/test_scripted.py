@@ -6,17 +6,17 @@ import time
 
 import pytest
 
-from interlock.infra.errors import ConfigurationError
-from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.core.errors import ConfigurationError
+from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import FinishReason, ModelFault, ModelRequest, RequestedCall
 from interlock.models.script import ScriptedCall, ScriptedTurn, parse_script, read_script
-from interlock.models.scripted import Scripted
-from tests.harness.tables import each_row
+from interlock.models.scripted_provider import ScriptedProvider
+from tests.harness.case_tables import each_row
 from tests.unit.models.asking import QUESTION, asked, failed, streamed
 
 
-def scripted(text: str) -> Scripted:
-    return Scripted(parse_script(text, "the script"))
+def scripted(text: str) -> ScriptedProvider:
+    return ScriptedProvider(parse_script(text, "the script"))
 
 
 def after(*turns) -> ModelRequest:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.models.sse import EventReader, TooLong
-from tests.harness.tables import each_row
+from interlock.models.sse import SseEventTooLong, SseReader
+from tests.harness.case_tables import each_row
 
 
 def read(*pieces: bytes) -> list[bytes]:
-    reader = EventReader()
+    reader = SseReader()
     events = [data for piece in pieces for data in reader.feed(piece)]
     return events + reader.finish()
 
@@ -74,20 +74,20 @@ def test_garbage_cut_anywhere_gives_the_same_events(stream, places):
     ],
 )
 def test_an_event_without_end_is_given_up(pieces):
-    reader = EventReader(max_event_bytes=64)
-    with pytest.raises(TooLong):
+    reader = SseReader(max_event_bytes=64)
+    with pytest.raises(SseEventTooLong):
         for piece in pieces:
             reader.feed(piece)
 
 
 def test_many_events_together_may_be_longer_than_one_may_be():
-    reader = EventReader(max_event_bytes=64)
+    reader = SseReader(max_event_bytes=64)
     assert len(reader.feed(b"data: 12345678\n\n" * 100)) == 100
 
 
 def test_a_long_event_in_many_pieces_costs_no_more_than_its_bytes():
     """Joined again with each piece, these would be four gigabytes of copying."""
-    reader = EventReader()
+    reader = SseReader()
     for _ in range(40_000):
         assert reader.feed(b"x" * 200) == []
     assert reader.feed(b"\ndata: a\n\n") == [b"a"]

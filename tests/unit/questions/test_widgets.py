@@ -4,10 +4,10 @@ import orjson
 import pytest
 
 from interlock.questions.answers import read_answer
-from interlock.questions.reader import Fault
+from interlock.questions.json_reader import FieldError
 from interlock.questions.rendering import answer_text, question_text
 from interlock.questions.widgets import WidgetType, document_of, read_widget
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 from tests.unit.questions.widget_cases import CASES
 
 
@@ -54,7 +54,7 @@ def test_a_question_and_its_answer_can_be_read_by_people(kind):
     ],
 )
 def test_what_all_questions_share_is_judged_alike(kind, change, path):
-    with pytest.raises(Fault, match=rf"^{path}: "):
+    with pytest.raises(FieldError, match=rf"^{path}: "):
         read_widget(question(kind, **change))
 
 
@@ -135,7 +135,7 @@ def test_what_all_questions_share_is_judged_alike(kind, change, path):
     ],
 )
 def test_a_form_that_cannot_be_filled_in_is_refused(change, told):
-    with pytest.raises(Fault) as refused:
+    with pytest.raises(FieldError) as refused:
         read_widget(question("form", **change))
     assert str(refused.value).startswith(told)
 
@@ -192,19 +192,19 @@ def test_a_form_that_cannot_be_filled_in_is_refused(change, told):
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_with_its_path(kind, change, told):
-    with pytest.raises(Fault) as refused:
+    with pytest.raises(FieldError) as refused:
         read_widget(question(kind, **change))
     assert str(refused.value).startswith(told)
 
 
 def test_a_question_is_bounded_as_a_whole():
     options = [{"value": f"{n}", "description": "x" * 900} for n in range(50)]
-    with pytest.raises(Fault, match="at most 32768 bytes"):
+    with pytest.raises(FieldError, match="at most 32768 bytes"):
         read_widget(question("selection", options=options, max_choices=...))
 
 
 def test_a_misspelt_key_is_told_with_the_near_one():
-    with pytest.raises(Fault, match="did you mean dangerous"):
+    with pytest.raises(FieldError, match="did you mean dangerous"):
         read_widget(question("confirmation", dangerous=..., dangerus=True))
 
 
@@ -268,7 +268,7 @@ def test_a_misspelt_key_is_told_with_the_near_one():
 )
 def test_an_answer_that_does_not_fit_is_refused_with_its_path(kind, answer, told):
     widget = read_widget(CASES[kind][0])
-    with pytest.raises(Fault) as refused:
+    with pytest.raises(FieldError) as refused:
         read_answer(widget, answer)
     assert str(refused.value).startswith(told)
 
@@ -276,7 +276,7 @@ def test_an_answer_that_does_not_fit_is_refused_with_its_path(kind, answer, told
 @pytest.mark.parametrize("kind", CASES)
 def test_an_answer_is_an_object(kind):
     for wrong in ([], "yes", None, 5):
-        with pytest.raises(Fault, match="must be an object"):
+        with pytest.raises(FieldError, match="must be an object"):
             read_answer(read_widget(CASES[kind][0]), wrong)
 
 
@@ -293,10 +293,10 @@ def test_a_single_selection_takes_exactly_one_thing():
     one = read_widget(question("selection", multiple=..., min_choices=..., max_choices=...))
     assert read_answer(one, {"choices": ["b"]}) == {"choices": ["b"]}
     assert read_answer(one, {"other": "neither"}) == {"choices": [], "other": "neither"}
-    with pytest.raises(Fault, match="1 must be chosen, not 2"):
+    with pytest.raises(FieldError, match="1 must be chosen, not 2"):
         read_answer(one, {"choices": ["b"], "other": "and this"})
     closed = read_widget(question("selection", allow_other=..., max_choices=2))
-    with pytest.raises(Fault, match=r"^other: "):
+    with pytest.raises(FieldError, match=r"^other: "):
         read_answer(closed, {"choices": ["a"], "other": "mine"})
 
 
@@ -304,14 +304,14 @@ def test_feedback_in_words_alone_needs_the_words():
     words = read_widget({"type": "feedback", "message": "Well?"})
     assert read_answer(words, {"comment": "fine"}) == {"comment": "fine"}
     for empty in ({}, {"comment": ""}, {"comment": None}):
-        with pytest.raises(Fault, match=r"^comment: is required"):
+        with pytest.raises(FieldError, match=r"^comment: is required"):
             read_answer(words, empty)
-    with pytest.raises(Fault, match=r"^rating: "):
+    with pytest.raises(FieldError, match=r"^rating: "):
         read_answer(words, {"comment": "fine", "rating": 3})
 
 
 def test_an_answer_is_bounded_as_a_whole():
     fields = [{"name": f"f{n}", "type": "multiline", "max_length": 10_000} for n in range(3)]
     form = read_widget({"type": "form", "message": "Much", "fields": fields})
-    with pytest.raises(Fault, match="at most 16384 bytes"):
+    with pytest.raises(FieldError, match="at most 16384 bytes"):
         read_answer(form, {"values": {f"f{n}": "x" * 9000 for n in range(3)}})

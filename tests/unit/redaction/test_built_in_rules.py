@@ -8,20 +8,20 @@ import pytest
 from scripts.rules import ready
 
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.redaction.rulebook import (
+from interlock.redaction.rule_loader import (
     FOLDER,
     READY,
-    built_in_rules,
     check_pattern,
-    read_rules,
-    refuse_doubles,
-    written_rules,
+    load_builtin_rules,
+    load_rule_sources,
+    parse_rules,
+    refuse_duplicate_ids,
 )
 from interlock.redaction.scanner import Scanner, check_examples
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 from tests.unit.redaction.case_file import fed
 
-RULES = written_rules()
+RULES = load_rule_sources()
 # These look at how the line begins, or at quotes; inside others they are another rule's matter.
 AT_A_LINE = {"env-line", "pgpass", "table-cell", "netrc", "xml-named", "on-the-next-line"}
 each_rule = each_row("rule", RULES, ids=lambda rule: rule.id)
@@ -36,11 +36,11 @@ def test_what_is_ready_is_what_is_written():
     """Otherwise: `make rules`."""
     assert (FOLDER / READY).read_bytes() == ready()
     bare = [replace(rule, must=(), must_not=()) for rule in RULES]
-    assert [replace(rule, loose="") for rule in built_in_rules()] == bare
+    assert [replace(rule, loose="") for rule in load_builtin_rules()] == bare
 
 
 def test_no_two_rules_have_the_same_name():
-    refuse_doubles(RULES)
+    refuse_duplicate_ids(RULES)
     assert len(RULES) > 150
 
 
@@ -96,7 +96,7 @@ def test_an_example_is_found_inside_json_and_a_shell_line(rule, redactor):
 
 @pytest.mark.parametrize("name", ["vendors.toml", "named.toml"])
 def test_the_files_hold_no_token_in_one_piece(name):
-    vendors = read_rules((FOLDER / "vendors.toml").read_text("utf-8"), "vendors.toml")
+    vendors = parse_rules((FOLDER / "vendors.toml").read_text("utf-8"), "vendors.toml")
     assert Scanner(vendors).find((FOLDER / name).read_bytes()) == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.infra.text import visible
+from interlock.core.text import escape_control_characters
 from interlock.redaction.redactor import MARK, Redactor
 
 KEY = "wJalrXUtnFE/K7MDENG//bPxRfi9CY+/3yEX"
@@ -38,7 +38,10 @@ def test_parts_that_are_ordinary_words_stay(secret, text):
 
 def test_a_secret_of_several_lines_is_masked_where_a_message_shows_its_line_ends():
     secret = "q7Xc/9LmZp2\nRt4Vw/8KsYd1\n"
-    assert Redactor([secret]).text(f"there is no {visible(secret)}.txt") == f"there is no {MARK}.txt"
+    assert (
+        Redactor([secret]).text(f"there is no {escape_control_characters(secret)}.txt")
+        == f"there is no {MARK}.txt"
+    )
 
 
 def test_the_random_part_of_an_address_is_masked():

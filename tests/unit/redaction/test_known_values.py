@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.redaction.redactor import MARK, Redactor
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 from tests.unit.redaction.case_file import fed
 
 VALUES = ["otter lamp/7+violin=", 'a"b\\c9&d<é>', "密碼-naïve-42", "x" * 5 + "y2", "k3jd92mz" * 12]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interlock.redaction.choice import choose_rules
+from interlock.redaction.factory import select_rules
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.redaction.rulebook import MAX_RULES, BadRules, built_in_rules
+from interlock.redaction.rule_loader import MAX_RULES, InvalidRules, load_builtin_rules
 from tests.unit.redaction.case_file import fed
 
 GOOD = """
@@ -28,14 +28,14 @@ def rule(**fields: str) -> str:
 def test_a_rule_of_ones_own_is_used_with_the_others(tmp_path):
     path = tmp_path / "rules.toml"
     path.write_text(GOOD)
-    redactor = Redactor(rules=choose_rules(path))
+    redactor = Redactor(rules=select_rules(path))
     assert redactor.text("badge 1234-ABCD, password=hunter#p6zm") == f"{MARK}, password={MARK}"
     assert fed(redactor, *"a badge 1234-ABCD b") == f"a {MARK} b"
 
 
 def test_a_rule_can_be_switched_off():
-    rules = choose_rules(off=["url-password"])
-    assert {each.id for each in built_in_rules()} - {each.id for each in rules} == {"url-password"}
+    rules = select_rules(off=["url-password"])
+    assert {each.id for each in load_builtin_rules()} - {each.id for each in rules} == {"url-password"}
     assert Redactor(rules=rules).text("ftp://bob:tiger@x.test") == "ftp://bob:tiger@x.test"
 
 
@@ -81,8 +81,8 @@ def test_a_rule_can_be_switched_off():
 def test_a_broken_file_is_refused_in_one_clear_sentence(tmp_path, text, reason):
     path = tmp_path / "rules.toml"
     path.write_text(text)
-    with pytest.raises(BadRules) as refusal:
-        choose_rules(path)
+    with pytest.raises(InvalidRules) as refusal:
+        select_rules(path)
     assert reason in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert "b'" not in str(refusal.value)
@@ -92,13 +92,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     for path, text in ((tmp_path / "none.toml", None), (tmp_path / "latin.toml", b"\xff\xfe")):
         if text:
             path.write_bytes(text)
-        with pytest.raises(BadRules, match="cannot be read"):
-            choose_rules(path)
+        with pytest.raises(InvalidRules, match="cannot be read"):
+            select_rules(path)
 
 
 def test_only_a_rule_that_there_is_can_be_switched_off():
-    with pytest.raises(BadRules, match="there is no rule 'nothing'"):
-        choose_rules(off=["nothing"])
+    with pytest.raises(InvalidRules, match="there is no rule 'nothing'"):
+        select_rules(off=["nothing"])
 
 
 @pytest.mark.parametrize("pattern", ["secret: .{4}", "secret: [^a]{5}", "(?:secret: )(.{7})"])
@@ -117,6 +117,6 @@ def test_a_rule_that_begins_inside_a_word_is_found_in_a_stream():
 
 
 def read(text: str):
-    from interlock.redaction.rulebook import read_rules
+    from interlock.redaction.rule_loader import parse_rules
 
-    return read_rules(text, "here")
+    return parse_rules(text, "here")

@@ -9,17 +9,17 @@ import re2
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.redaction.linear import options
-from interlock.redaction.patterns import (
-    BadPattern,
-    beginnings_of,
-    groups_in,
-    least_length,
+from interlock.redaction.pattern_parser import (
+    InvalidPattern,
+    count_groups,
+    min_match_length,
     parse,
-    source_of,
+    prefix_pattern,
+    to_source,
 )
-from interlock.redaction.stand_ins import first_characters, head_of, relaxed
-from tests.harness.tables import each_row
+from interlock.redaction.prefilters import first_characters, head_pattern, relax_pattern
+from interlock.redaction.re2_engine import options
+from tests.harness.case_tables import each_row
 
 
 @each_row(
@@ -44,7 +44,7 @@ from tests.harness.tables import each_row
     ],
 )
 def test_what_a_rule_may_not_have_is_refused_with_its_place(pattern, reason, offset):
-    with pytest.raises(BadPattern) as refusal:
+    with pytest.raises(InvalidPattern) as refusal:
         parse(pattern)
     assert str(refusal.value).startswith(reason)
     assert str(refusal.value).endswith(f"at offset {offset}")
@@ -64,7 +64,7 @@ def test_what_a_rule_may_not_have_is_refused_with_its_place(pattern, reason, off
     ],
 )
 def test_the_head_ends_with_the_first_space_or_line_end(pattern, head):
-    assert source_of(head_of(parse(pattern))) == head
+    assert to_source(head_pattern(parse(pattern))) == head
 
 
 @each_row(
@@ -90,9 +90,9 @@ def test_the_characters_beyond_ascii_that_a_match_can_begin_with_are_known(patte
 
 def test_groups_are_counted_and_kept_only_on_request():
     tree = parse("a(b)(?:c)(?i:d)|(e)")
-    assert groups_in(tree) == 2
-    assert re.compile(source_of(tree)).groups == 0
-    assert re.compile(source_of(tree, catching=True)).groups == 2
+    assert count_groups(tree) == 2
+    assert re.compile(to_source(tree)).groups == 0
+    assert re.compile(to_source(tree, catching=True)).groups == 2
 
 
 ALPHABET = "ab "
@@ -125,13 +125,13 @@ def matched(pattern: str) -> list[str]:
 @settings(max_examples=150)
 @given(patterns)
 def test_a_pattern_read_and_written_again_is_the_same(pattern):
-    assert matched(source_of(parse(pattern))) == matched(pattern)
+    assert matched(to_source(parse(pattern))) == matched(pattern)
 
 
 @settings(max_examples=150)
 @given(patterns)
 def test_every_beginning_of_a_match_is_known_as_one(pattern):
-    beginnings = re.compile(beginnings_of(parse(pattern)), re.DOTALL)
+    beginnings = re.compile(prefix_pattern(parse(pattern)), re.DOTALL)
     for text in matched(pattern):
         for end in range(len(text) + 1):
             assert beginnings.fullmatch(text[:end]), (text, end)
@@ -144,21 +144,21 @@ def test_what_is_known_as_a_beginning_can_become_a_match(pattern):
     whole = matched(pattern)
     # Only where all matches are short enough that the texts tried are all there are.
     assume(whole and _parser.parse(pattern).getwidth()[1] <= max(map(len, TEXTS)))
-    known = set(matched(beginnings_of(tree)))
+    known = set(matched(prefix_pattern(tree)))
     assert known == {text[:end] for text in whole for end in range(len(text) + 1)}
 
 
 @settings(max_examples=150)
 @given(patterns)
 def test_a_relaxed_pattern_matches_whatever_the_pattern_does(pattern):
-    assert set(matched(pattern)) <= set(matched(source_of(relaxed(parse(pattern)))))
+    assert set(matched(pattern)) <= set(matched(to_source(relax_pattern(parse(pattern)))))
 
 
 @settings(max_examples=150)
 @given(patterns)
 def test_no_match_is_shorter_than_the_least_length_and_one_has_it(pattern):
     lengths = [len(text) for text in matched(pattern)]
-    least = least_length(parse(pattern))
+    least = min_match_length(parse(pattern))
     assert min(lengths, default=least) >= least
     if least < 6 and lengths:
         assert least == min(lengths)
@@ -167,7 +167,7 @@ def test_no_match_is_shorter_than_the_least_length_and_one_has_it(pattern):
 @settings(max_examples=150)
 @given(patterns)
 def test_every_match_begins_with_a_head_up_to_its_first_space(pattern):
-    head = re.compile(source_of(head_of(parse(pattern))), re.DOTALL)
+    head = re.compile(to_source(head_pattern(parse(pattern))), re.DOTALL)
     for text in matched(pattern):
         assert head.fullmatch("".join(text.partition(" ")[:2])), text
 

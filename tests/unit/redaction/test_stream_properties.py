@@ -4,15 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.redaction.rulebook import written_rules
+from interlock.redaction.rule_loader import load_rule_sources
 from interlock.redaction.stream import MAX_HELD
 from tests.unit.redaction.case_file import cases, fed
 from tests.unit.redaction.test_named_values import TABLE
 
 REDACTOR = Redactor(["known-value-42", "naïve-密碼-7"])
 EXAMPLES = [
-    *("".join(pieces) for rule in written_rules() for pieces in rule.must),
-    *(text for rule in written_rules() for text in rule.must_not),
+    *("".join(pieces) for rule in load_rule_sources() for pieces in rule.must),
+    *(text for rule in load_rule_sources() for text in rule.must_not),
     *(case.text for case in cases()),
     *(text for text, _ in TABLE),
     "known-value-42",

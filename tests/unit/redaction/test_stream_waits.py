@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from interlock.redaction.redactor import Redactor
-from interlock.redaction.rulebook import Rule
-from tests.harness.tables import each_row
+from interlock.redaction.rule_loader import RedactionRule
+from tests.harness.case_tables import each_row
 from tests.unit.redaction.case_file import fed
 
 ROOT = Path(__file__).parents[3]
@@ -53,7 +53,7 @@ def test_what_can_begin_in_such_a_script_is_found_wherever_it_is_cut():
 
 
 def test_an_operators_rule_may_begin_with_any_character():
-    rule = Rule(id="any", what="anything before a sign", pattern="[^a-z ]{3,9}::[0-9]{4}")
+    rule = RedactionRule(id="any", what="anything before a sign", pattern="[^a-z ]{3,9}::[0-9]{4}")
     redactor = Redactor(rules=[rule])
     text = "图书馆每天::1234 开门"
     whole = redactor.text(text)

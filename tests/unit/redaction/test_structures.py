@@ -5,7 +5,7 @@ from collections import OrderedDict
 import pytest
 
 from interlock.redaction.redactor import MARK, Redactor
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 TOKEN = "ghp_" + "fVn0XgcAOgCO9C9wVI2hp4hht6NqZNwPabqi"
 

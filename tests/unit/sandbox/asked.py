@@ -4,17 +4,17 @@ import os
 
 import pytest
 
-from interlock.infra.errors import ToolError
-from interlock.sandbox.paths import Access, Territory
+from interlock.core.errors import ToolError
+from interlock.sandbox.paths import PathAccess, PathResolver
 
 
-def content_of(territory: Territory, asked: str) -> str:
-    descriptor = territory.open(territory.find(asked), os.O_RDONLY)
+def content_of(resolver: PathResolver, asked: str) -> str:
+    descriptor = resolver.open(resolver.find(asked), os.O_RDONLY)
     with os.fdopen(descriptor) as stream:
         return stream.read()
 
 
-def refusal(territory: Territory, asked: str, access: Access = Access.read, **rest) -> ToolError:
+def refusal(resolver: PathResolver, asked: str, access: PathAccess = PathAccess.read, **rest) -> ToolError:
     with pytest.raises(ToolError) as caught:
-        territory.find(asked, access, **rest)
+        resolver.find(asked, access, **rest)
     return caught.value

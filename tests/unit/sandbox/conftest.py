@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.sandbox import files, kernel
-from interlock.sandbox.paths import Territory
+from interlock.sandbox import file_io, linux_fs
+from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
 CANARY = "CANARY"
@@ -27,9 +27,9 @@ def open_descriptors() -> set[tuple[str, str]]:
 @pytest.fixture(params=["openat2", "step by step"])
 def both_ways(request, monkeypatch) -> Iterator[str]:
     """Runs a test with either way of opening, and fails it where it leaves a descriptor open."""
-    if request.param == "openat2" and not kernel.has_openat2():
+    if request.param == "openat2" and not linux_fs.has_openat2():
         pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr(kernel, "has_openat2", lambda: request.param == "openat2")
+    monkeypatch.setattr(linux_fs, "has_openat2", lambda: request.param == "openat2")
     before = open_descriptors()
     yield request.param
     assert open_descriptors() == before
@@ -39,13 +39,13 @@ def both_ways(request, monkeypatch) -> Iterator[str]:
 def unseen(request, monkeypatch) -> None:
     """Both ways to write a file before anybody sees it."""
     if request.param == "with a name of ours":
-        monkeypatch.setattr(files, "_open_unnamed", lambda _folder, _mode: None)
+        monkeypatch.setattr(file_io, "_open_unnamed", lambda _folder, _mode: None)
 
 
 @dataclass(frozen=True)
 class PathTree:
     top: Path
-    territory: Territory
+    resolver: PathResolver
 
     @property
     def inside(self) -> Path:
@@ -68,9 +68,9 @@ class PathTree:
         return path
 
 
-def territory_of(*roots: Path, writable: tuple[Path, ...] | None = None, **rest) -> Territory:
+def territory_of(*roots: Path, writable: tuple[Path, ...] | None = None, **rest) -> PathResolver:
     rest.setdefault("protected_names", PROTECTED_NAMES)
-    return Territory(SandboxProfile(roots, roots if writable is None else writable, **rest))
+    return PathResolver(SandboxProfile(roots, roots if writable is None else writable, **rest))
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from interlock.sandbox.files import opened_file, put
-from interlock.sandbox.paths import Access
+from interlock.sandbox.file_io import open_file, write_atomically
+from interlock.sandbox.paths import PathAccess
 
 IS_ROOT = os.geteuid() == 0
 
@@ -16,19 +16,19 @@ def nothing() -> None:
 
 @contextmanager
 def parent_of(roots, asked: str):
-    with roots.territory.parent(roots.territory.find(asked, Access.write), make=True) as parent:
+    with roots.resolver.parent(roots.resolver.find(asked, PathAccess.write), make=True) as parent:
         yield parent
 
 
 def create(roots, asked: str, *pieces: bytes, before_commit=nothing) -> None:
     with parent_of(roots, asked) as parent:
-        put(parent, iter(pieces), like=None, before_commit=before_commit)
+        write_atomically(parent, iter(pieces), like=None, before_commit=before_commit)
 
 
 def replace(roots, asked: str, *pieces: bytes, before_commit=nothing) -> None:
-    place = roots.territory.find(asked, Access.write)
-    with opened_file(roots.territory, place) as like, parent_of(roots, asked) as parent:
-        put(parent, iter(pieces), like=like, before_commit=before_commit)
+    place = roots.resolver.find(asked, PathAccess.write)
+    with open_file(roots.resolver, place) as like, parent_of(roots, asked) as parent:
+        write_atomically(parent, iter(pieces), like=like, before_commit=before_commit)
 
 
 def names(folder: Path) -> list[str]:

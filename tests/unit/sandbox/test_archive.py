@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.archive import archived, digest_of, restore_into, size_of
-from interlock.sandbox.tree import MAX_DEPTH
+from interlock.sandbox.directory_archive import archive_hash, archive_size, archived, extract_archive
+from interlock.sandbox.directory_walk import MAX_DEPTH
 from tests.integration.tools.trees import tree
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -33,7 +33,7 @@ def packed(folder: Path) -> bytes:
 def unpacked(data: bytes, folder: Path) -> Path:
     folder.mkdir()
     with opened(folder) as descriptor:
-        restore_into(io.BytesIO(data), descriptor)
+        extract_archive(io.BytesIO(data), descriptor)
     return folder
 
 
@@ -90,7 +90,7 @@ def test_nothing_that_was_trusted_comes_back(house, tmp_path):
 
 def test_the_size_is_told_before(house):
     with opened(house) as descriptor:
-        expected = size_of(descriptor)
+        expected = archive_size(descriptor)
     assert expected is not None
     assert expected / 3 < len(packed(house)) < expected * 3 + 10240
 
@@ -104,7 +104,7 @@ def test_a_folder_too_deep_to_come_back_has_no_size(tmp_path):
         folder = below
     os.close(folder)
     with opened(tmp_path) as descriptor:
-        assert size_of(descriptor) is None
+        assert archive_size(descriptor) is None
 
 
 def test_a_path_too_long_to_come_back_has_no_size(tmp_path):
@@ -116,13 +116,13 @@ def test_a_path_too_long_to_come_back_has_no_size(tmp_path):
         folder = below
     os.close(folder)
     with opened(tmp_path) as descriptor:
-        assert size_of(descriptor) is None
+        assert archive_size(descriptor) is None
 
 
 def test_the_digest_changes_with_anything_and_with_nothing_else(house):
     def digest() -> str:
         with opened(house) as descriptor:
-            return digest_of(descriptor)
+            return archive_hash(descriptor)
 
     first = digest()
     assert digest() == first

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import cached, kernel
-from interlock.sandbox.cached import MAX_BYTES, find_cached
-from interlock.sandbox.kernel import look_cached, open_cached
+from interlock.sandbox import linux_fs, nonblocking_read
+from interlock.sandbox.linux_fs import open_cached, statx_cached
+from interlock.sandbox.nonblocking_read import MAX_BYTES, find_cached
 from tests.unit.sandbox.conftest import CANARY, open_descriptors, territory_of
 
 
@@ -30,14 +30,16 @@ def _here_is_a_local_disk(monkeypatch, tmp_path):
         except OSError:
             pytest.skip("this file system cannot be read without waiting")
         device = os.fstat(opened.fileno()).st_dev
-    monkeypatch.setattr(cached, "_local_devices", lambda: frozenset({(os.major(device), os.minor(device))}))
+    monkeypatch.setattr(
+        nonblocking_read, "_local_devices", lambda: frozenset({(os.major(device), os.minor(device))})
+    )
 
 
 @pytest.mark.parametrize("asked", ["README.md", "src/a.py", "{top}/ws/README.md", "{top}/lib/b.py"])
 def test_a_small_file_is_found_and_read_where_it_is_otherwise_found(roots, asked):
     asked = asked.format(top=roots.top)
-    place, file = find_cached(roots.territory, asked)
-    assert place == roots.territory.find(asked)
+    place, file = find_cached(roots.resolver, asked)
+    assert place == roots.resolver.find(asked)
     assert place.spelled == str(place.path)
     assert file.content == place.path.read_bytes()
     assert file.status == place.path.stat()
@@ -58,7 +60,7 @@ def test_a_small_file_is_found_and_read_where_it_is_otherwise_found(roots, asked
     ],
 )
 def test_what_takes_more_than_a_look_is_left_alone(roots, asked):
-    assert find_cached(roots.territory, asked.format(top=roots.top)) is None
+    assert find_cached(roots.resolver, asked.format(top=roots.top)) is None
 
 
 @pytest.mark.parametrize("target", ["README.md", "../outside/secret.txt", "/etc/passwd", "nowhere"])
@@ -67,27 +69,27 @@ def test_no_link_is_followed_to_a_file_or_through_a_folder(roots, target):
     roots.link("ws/folder", "src")
     roots.link("ws/out", "../outside")
     for asked in ("link.txt", "folder/a.py", "out/secret.txt"):
-        assert find_cached(roots.territory, asked) is None
+        assert find_cached(roots.resolver, asked) is None
 
 
 def test_a_root_that_became_a_link_is_not_followed(roots):
-    assert find_cached(roots.territory, "README.md") is not None
+    assert find_cached(roots.resolver, "README.md") is not None
     roots.inside.rename(roots.top / "was")
     roots.write("outside/README.md", CANARY)
     roots.inside.symlink_to(roots.outside)
-    assert find_cached(roots.territory, "README.md") is None
+    assert find_cached(roots.resolver, "README.md") is None
 
 
 def test_a_root_that_was_made_anew_is_the_one_that_is_read(roots):
     roots.inside.rename(roots.top / "was")
     roots.write("ws/README.md", "new")
-    assert find_cached(roots.territory, "README.md")[1].content == b"new"
+    assert find_cached(roots.resolver, "README.md")[1].content == b"new"
 
 
 def test_the_deepest_root_is_the_one(roots):
-    territory = territory_of(roots.inside, roots.inside / "src", writable=())
-    place, _ = find_cached(territory, "src/a.py")
-    assert place == territory.find("src/a.py")
+    resolver = territory_of(roots.inside, roots.inside / "src", writable=())
+    place, _ = find_cached(resolver, "src/a.py")
+    assert place == resolver.find("src/a.py")
     assert place.root == roots.inside / "src"
 
 
@@ -96,21 +98,21 @@ def test_what_is_no_small_regular_file_is_found_and_not_read(roots):
     roots.write("ws/large.txt", "x" * (MAX_BYTES + 1))
     os.link(roots.outside / "secret.txt", roots.inside / "hard.txt")
     for asked in ("pipe", "large.txt", "hard.txt", "src"):
-        place, file = find_cached(roots.territory, asked)
-        assert place == roots.territory.find(asked)
+        place, file = find_cached(roots.resolver, asked)
+        assert place == roots.resolver.find(asked)
         assert file is None
 
 
 def test_where_the_operator_allows_hard_links_they_are_read(roots):
     os.link(roots.inside / "README.md", roots.inside / "hard.txt")
-    territory = territory_of(roots.inside, reads_hard_links=True)
-    assert find_cached(territory, "hard.txt")[1].content == b"ok"
+    resolver = territory_of(roots.inside, reads_hard_links=True)
+    assert find_cached(resolver, "hard.txt")[1].content == b"ok"
 
 
 @pytest.mark.parametrize("size", [0, 1, MAX_BYTES])
 def test_sizes_at_the_bounds_are_read_whole(roots, size):
     roots.write("ws/file.txt", "x" * size)
-    assert find_cached(roots.territory, "file.txt")[1].content == b"x" * size
+    assert find_cached(roots.resolver, "file.txt")[1].content == b"x" * size
 
 
 def _forgotten(path: Path) -> None:
@@ -130,43 +132,43 @@ def test_content_that_is_not_in_memory_is_not_waited_for(roots):
             pass
         else:
             pytest.skip("the kernel keeps it in memory all the same")
-    place, found = find_cached(roots.territory, "file.txt")
+    place, found = find_cached(roots.resolver, "file.txt")
     assert (place.name, found) == ("file.txt", None)
 
 
 def test_a_file_that_grew_since_it_was_looked_at_is_not_half_read(roots, monkeypatch):
     monkeypatch.setattr(os, "preadv", lambda *_arguments: 1)
-    assert find_cached(roots.territory, "README.md")[1] is None
+    assert find_cached(roots.resolver, "README.md")[1] is None
 
 
 def test_nothing_of_another_file_system_is_opened(roots, monkeypatch):
     """It may belong to a server that does not answer: to open a file there, or to ask its size, waits."""
-    monkeypatch.setattr(cached, "_local_devices", frozenset)
-    monkeypatch.setattr(cached, "_content", lambda _found: pytest.fail("it was opened"))
-    assert find_cached(roots.territory, "README.md")[1] is None
+    monkeypatch.setattr(nonblocking_read, "_local_devices", frozenset)
+    monkeypatch.setattr(nonblocking_read, "_content", lambda _found: pytest.fail("it was opened"))
+    assert find_cached(roots.resolver, "README.md")[1] is None
 
 
 def test_names_that_are_not_in_memory_are_not_waited_for(roots, monkeypatch):
-    openat2 = kernel._openat2
+    openat2 = linux_fs._openat2
 
-    def cold(folder, path, flags, resolve=kernel._WITHOUT_LINKS):
-        if resolve & kernel._RESOLVE_CACHED and path.endswith(b"README.md"):
+    def cold(folder, path, flags, resolve=linux_fs._WITHOUT_LINKS):
+        if resolve & linux_fs._RESOLVE_CACHED and path.endswith(b"README.md"):
             raise BlockingIOError
         return openat2(folder, path, flags, resolve)
 
-    monkeypatch.setattr(kernel, "_openat2", cold)
-    assert find_cached(roots.territory, "README.md") is None
+    monkeypatch.setattr(linux_fs, "_openat2", cold)
+    assert find_cached(roots.resolver, "README.md") is None
 
 
 def test_without_openat2_nothing_is_known_at_once(roots, monkeypatch):
-    monkeypatch.setattr(kernel, "has_openat2", lambda: False)
-    assert find_cached(roots.territory, "README.md") is None
+    monkeypatch.setattr(linux_fs, "has_openat2", lambda: False)
+    assert find_cached(roots.resolver, "README.md") is None
 
 
 @pytest.mark.parametrize("number", [None, 100_000])
 def test_without_statx_nothing_is_read(roots, monkeypatch, number):
-    monkeypatch.setattr(kernel, "_STATX", number)
-    assert find_cached(roots.territory, "README.md")[1] is None
+    monkeypatch.setattr(linux_fs, "_STATX", number)
+    assert find_cached(roots.resolver, "README.md")[1] is None
 
 
 def test_a_cached_name_is_opened_as_strictly_as_any(roots):
@@ -183,7 +185,7 @@ def test_a_cached_name_is_opened_as_strictly_as_any(roots):
 def test_a_look_tells_what_the_system_tells(roots):
     path = roots.write("ws/file.txt", "four")
     with path.open("rb") as opened:
-        look = look_cached(opened.fileno())
+        look = statx_cached(opened.fileno())
     status = path.stat()
     assert stat.S_ISREG(look.mode)
     assert (look.mode, look.size, look.links) == (status.st_mode, 4, 1)
@@ -200,5 +202,5 @@ def test_local_disks_are_told_by_their_kind(monkeypatch, tmp_path):
         "26 22 0:51 / /mnt/share rw - nfs4 server:/ rw\n"
     )
     monkeypatch.undo()
-    monkeypatch.setattr(cached, "_MOUNTS", Path(mounts))
-    assert cached._local_devices.__wrapped__() == {(254, 0), (8, 17)}
+    monkeypatch.setattr(nonblocking_read, "_MOUNTS", Path(mounts))
+    assert nonblocking_read._local_devices.__wrapped__() == {(254, 0), (8, 17)}

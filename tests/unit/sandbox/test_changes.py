@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from interlock.infra.errors import ToolError
-from interlock.sandbox.changes import FileChanges, NewContent, Origin, likeness
-from interlock.sandbox.files import opened_in
-from interlock.sandbox.kept import Action, Content, KeptVersions
-from interlock.sandbox.paths import Access
+from interlock.core.errors import ToolError
+from interlock.sandbox.changes import ChangeOrigin, FileChanger, NewContent, entry_fingerprint
+from interlock.sandbox.file_io import open_file_in
+from interlock.sandbox.paths import PathAccess
+from interlock.sandbox.undo_store import ChangeAction, SavedContentKind, UndoStore
 from tests.integration.tools.trees import tree
 from tests.unit.sandbox.conftest import PathTree
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
-ORIGIN = Origin("s", "call", "task")
+ORIGIN = ChangeOrigin("s", "call", "task")
 
 
 class Stop(Exception):
@@ -34,9 +34,9 @@ class Hand:
 
     def __init__(self, roots: PathTree, state: Path, max_bytes: int = 1 << 20) -> None:
         self.world = roots
-        self.kept = KeptVersions(state / "kept", max_bytes=max_bytes)
-        self.changes = FileChanges(self.kept)
-        self.at_commit: list[tuple[Action, Content, bytes]] = []
+        self.kept = UndoStore(state / "kept", max_bytes=max_bytes)
+        self.changes = FileChanger(self.kept)
+        self.at_commit: list[tuple[ChangeAction, SavedContentKind, bytes]] = []
 
     def look(self) -> None:
         for entry in self.kept.entries("s"):
@@ -44,17 +44,17 @@ class Hand:
                 self.at_commit.append((entry.change.action, entry.change.content, content.read()))
 
     def place(self, path: str, *, follow: bool = False):
-        return self.world.territory.find(path, Access.write, follow=follow)
+        return self.world.resolver.find(path, PathAccess.write, follow=follow)
 
     def create(self, path: str, data: bytes, commit=None) -> bool:
         new = NewContent(data, hashlib.sha256(data).hexdigest())
-        return self.changes.create(self.world.territory, self.place(path), new, ORIGIN, commit or self.look)
+        return self.changes.create(self.world.resolver, self.place(path), new, ORIGIN, commit or self.look)
 
     def replace(self, path: str, data: bytes, commit=None) -> bool:
         place = self.place(path)
         with (
-            self.world.territory.parent(place) as parent,
-            opened_in(parent.descriptor, parent.name, path) as file,
+            self.world.resolver.parent(place) as parent,
+            open_file_in(parent.descriptor, parent.name, path) as file,
         ):
             return self.changes.replace(
                 *(parent, place, file, iter((data,))),
@@ -65,11 +65,11 @@ class Hand:
             )
 
     def delete(self, path: str, commit=None) -> bool:
-        return self.changes.delete(self.world.territory, self.place(path), ORIGIN, commit or self.look)
+        return self.changes.delete(self.world.resolver, self.place(path), ORIGIN, commit or self.look)
 
     def move(self, source: str, destination: str, commit=None, *, overwrite: bool = False) -> bool:
         return self.changes.move(
-            *(self.world.territory, self.place(source), self.place(destination)),
+            *(self.world.resolver, self.place(source), self.place(destination)),
             overwrite=overwrite,
             origin=ORIGIN,
             commit=commit or self.look,
@@ -88,10 +88,10 @@ def test_what_was_there_is_on_disk_before_the_change(hand):
     assert hand.move("src/a.py", "b")
     newest_at_each = [hand.at_commit[0], hand.at_commit[1], hand.at_commit[3], hand.at_commit[6]]
     assert newest_at_each == [
-        (Action.created, Content.nothing, b""),
-        (Action.replaced, Content.file, b"ok"),
-        (Action.deleted, Content.file, b"y"),
-        (Action.moved, Content.nothing, b""),
+        (ChangeAction.created, SavedContentKind.nothing, b""),
+        (ChangeAction.replaced, SavedContentKind.file, b"ok"),
+        (ChangeAction.deleted, SavedContentKind.file, b"y"),
+        (ChangeAction.moved, SavedContentKind.nothing, b""),
     ]
 
 
@@ -186,7 +186,7 @@ def test_a_folder_deeper_than_python_can_follow_is_deleted_all_the_same(hand, ro
     assert hand.delete("deep") is False
     assert set(roots.inside.iterdir()) == left
     (entry,) = hand.kept.entries("s")
-    assert (entry.change.action, entry.change.content) == (Action.deleted, Content.omitted)
+    assert (entry.change.action, entry.change.content) == (ChangeAction.deleted, SavedContentKind.omitted)
 
 
 def test_with_nothing_kept_changes_happen_all_the_same(roots, tmp_path):
@@ -211,8 +211,8 @@ def test_of_changes_at_the_same_time_one_happens_and_the_others_are_told(roots, 
                 number = int((roots.inside / "n").read_text())
                 place = hand.place("n")
                 with (
-                    roots.territory.parent(place) as parent,
-                    opened_in(parent.descriptor, "n", "n") as file,
+                    roots.resolver.parent(place) as parent,
+                    open_file_in(parent.descriptor, "n", "n") as file,
                 ):
                     if int(file.read(0, 100)) != number:
                         continue
@@ -237,8 +237,8 @@ def test_of_changes_at_the_same_time_one_happens_and_the_others_are_told(roots, 
 
 def test_what_is_alike_is_told_by_what_is_in_it(roots):
     def of(path: str) -> str | None:
-        with roots.territory.parent(roots.territory.find(path, follow=False)) as parent:
-            return likeness(parent)
+        with roots.resolver.parent(roots.resolver.find(path, follow=False)) as parent:
+            return entry_fingerprint(parent)
 
     roots.write("ws/x/f", "1")
     roots.write("ws/y/f", "1")

@@ -6,9 +6,9 @@ through a filter; patterns in the name of a home.
 
 import pytest
 
+from interlock.commands.judge import CommandJudge
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.sandbox.commands import CommandJudge
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 HOME, FOLDER = "/home/ann", "/home/ann/ws"
 JUDGE = CommandJudge((), PROTECTED_NAMES, HOME)

@@ -1,7 +1,7 @@
 """A denied program is found behind every program that would run it, with all its options before it."""
 
-from interlock.sandbox.commands import CommandJudge
-from tests.harness.tables import each_row
+from interlock.commands.judge import CommandJudge
+from tests.harness.case_tables import each_row
 
 JUDGE = CommandJudge(("curl -k",), (), "/home/ann")
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.commands.builtin_rules import BUILTIN_RULES
+from interlock.commands.judge import SHOWN, CommandJudge, RefusedCommand, check_examples
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.infra.errors import ConfigurationError
-from interlock.sandbox.command_list import RULES
-from interlock.sandbox.commands import SHOWN, CommandJudge, Refused, check_examples
-from tests.harness.tables import each_row
+from interlock.core.errors import ConfigurationError
+from tests.harness.case_tables import each_row
 
 HOME, FOLDER = "/home/ann", "/home/ann/ws"
 JUDGE = CommandJudge((), PROTECTED_NAMES, HOME)
@@ -27,14 +27,14 @@ def rule_of(command: str, *, folder: str = FOLDER, denylist: tuple[str, ...] = (
 
 
 def test_every_rule_has_examples_of_both_kinds():
-    for rule in RULES:
+    for rule in BUILTIN_RULES:
         assert rule.refused, rule.name
         assert rule.allowed, rule.name
-    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert len({rule.name for rule in BUILTIN_RULES}) == len(BUILTIN_RULES)
 
 
 def test_a_rule_with_a_wrong_example_stops_the_start():
-    rule = RULES[0]
+    rule = BUILTIN_RULES[0]
     for wrong in (replace(rule, refused=("rm -rf build",)), replace(rule, allowed=("rm -rf /",))):
         with pytest.raises(ConfigurationError, match=rule.name):
             check_examples([wrong])
@@ -42,12 +42,12 @@ def test_a_rule_with_a_wrong_example_stops_the_start():
 
 def test_an_example_that_cannot_be_read_stops_the_start():
     with pytest.raises(ConfigurationError):
-        check_examples([replace(RULES[0], allowed=("rm 'x",))])
+        check_examples([replace(BUILTIN_RULES[0], allowed=("rm 'x",))])
 
 
 def test_a_refusal_names_the_rule_the_part_and_another_way():
     refused = JUDGE.judge("make && (cd src; rm -rf /etc) && ls", FOLDER)
-    assert refused == Refused(
+    assert refused == RefusedCommand(
         rule="remove-system-folder",
         subcommand="rm -rf /etc",
         message=(
@@ -278,7 +278,7 @@ def test_the_denylist_is_judged_per_command(entry, command, is_denied):
 
 def test_an_entry_that_can_never_match_is_reported():
     entries = ("curl | sh", "rm -rf /; ls", "A=1 x", "for", "-x", "sub/run", "git push", "'a b'", "")
-    dead = CommandJudge(entries, (), HOME).dead_entries
+    dead = CommandJudge(entries, (), HOME).unmatchable_entries
     assert [entry for entry, _ in dead] == [entry for entry in entries if entry != "git push"]
     assert all(reason for _, reason in dead)
 

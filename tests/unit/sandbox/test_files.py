@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.files import CHUNK_BYTES, look, opened_file, opened_in, settle
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.file_io import CHUNK_BYTES, fsync_directory, lstat_entry, open_file, open_file_in
 from tests.unit.sandbox.conftest import open_descriptors
 from tests.unit.sandbox.putting import IS_ROOT, nothing, parent_of
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 
 def test_a_file_is_read_from_anywhere_to_its_end(roots):
     roots.write("ws/f", "0123456789")
-    with opened_file(roots.territory, roots.territory.find("f")) as file:
+    with open_file(roots.resolver, roots.resolver.find("f")) as file:
         assert file.size == 10
         assert file.read(0, 4) == b"0123"
         assert file.read(8, 4) == b"89"
@@ -33,7 +33,7 @@ def test_pieces_are_bounded_and_complete(roots):
     data = os.urandom(CHUNK_BYTES * 2 + 3)
     (roots.inside / "big").write_bytes(data)
     checks = []
-    with opened_file(roots.territory, roots.territory.find("big")) as file:
+    with open_file(roots.resolver, roots.resolver.find("big")) as file:
         pieces = list(file.chunks(lambda: checks.append(1)))
         assert [len(piece) for piece in pieces] == [CHUNK_BYTES, CHUNK_BYTES, 3]
         assert b"".join(pieces) == data
@@ -53,12 +53,12 @@ def test_reading_stops_when_it_is_told_to(roots):
             raise InterruptedError
         left.pop()
 
-    with pytest.raises(InterruptedError), opened_file(roots.territory, roots.territory.find("big")) as file:
+    with pytest.raises(InterruptedError), open_file(roots.resolver, roots.resolver.find("big")) as file:
         file.sha256(check)
 
 
 def test_an_opened_file_stays_the_same_when_another_takes_its_place(roots):
-    with opened_file(roots.territory, roots.territory.find("README.md")) as file:
+    with open_file(roots.resolver, roots.resolver.find("README.md")) as file:
         (roots.inside / "new").write_text("other")
         (roots.inside / "new").rename(roots.inside / "README.md")
         assert file.read(0, 10) == b"ok"
@@ -66,7 +66,7 @@ def test_an_opened_file_stays_the_same_when_another_takes_its_place(roots):
 
 def test_a_file_that_shrinks_is_read_to_its_new_end(roots):
     path = roots.write("ws/f", "0123456789")
-    with opened_file(roots.territory, roots.territory.find("f")) as file:
+    with open_file(roots.resolver, roots.resolver.find("f")) as file:
         path.write_text("01")
         assert file.read(0, 10) == b"01"
         assert b"".join(file.chunks(nothing, 0, 10)) == b"01"
@@ -74,10 +74,10 @@ def test_a_file_that_shrinks_is_read_to_its_new_end(roots):
 
 def test_the_version_changes_with_the_file_even_when_its_time_is_set_back(roots):
     path = roots.write("ws/f", "one")
-    place = roots.territory.find("f")
+    place = roots.resolver.find("f")
 
     def version() -> str:
-        with opened_file(roots.territory, place) as file:
+        with open_file(roots.resolver, place) as file:
             return file.version
 
     first = version()
@@ -104,14 +104,14 @@ def test_what_is_no_regular_file_is_refused_without_waiting(roots, kind):
                 os.mknod(thing, stat.S_IFCHR | 0o600, os.makedev(1, 3))
         with (
             pytest.raises(ToolError, match="not a regular file") as caught,
-            opened_file(roots.territory, roots.territory.find("thing")),
+            open_file(roots.resolver, roots.resolver.find("thing")),
         ):
             pass
         assert caught.value.error_code is ErrorCode.EXECUTION_ERROR
         with (
             parent_of(roots, "thing") as parent,
             pytest.raises(ToolError, match="not a regular file"),
-            opened_in(parent.descriptor, "thing", "thing"),
+            open_file_in(parent.descriptor, "thing", "thing"),
         ):
             pass
 
@@ -125,7 +125,7 @@ def test_a_pipe_is_not_even_opened_so_nobody_at_its_other_end_is_woken(roots):
         for _ in range(50):
             with (
                 pytest.raises(ToolError),
-                opened_file(roots.territory, roots.territory.find("pipe")),
+                open_file(roots.resolver, roots.resolver.find("pipe")),
             ):
                 pass
         assert end.poll() is None
@@ -135,7 +135,7 @@ def test_a_pipe_is_not_even_opened_so_nobody_at_its_other_end_is_woken(roots):
 
 
 def test_a_folder_is_no_file(roots):
-    with pytest.raises(IsADirectoryError), opened_file(roots.territory, roots.territory.find("src")):
+    with pytest.raises(IsADirectoryError), open_file(roots.resolver, roots.resolver.find("src")):
         pass
 
 
@@ -144,20 +144,20 @@ def test_a_link_in_a_folder_is_not_read(roots):
     with (
         parent_of(roots, "x") as parent,
         pytest.raises(OSError, match="symbolic links"),
-        opened_in(parent.descriptor, "link", "link"),
+        open_file_in(parent.descriptor, "link", "link"),
     ):
         pass
 
 
 def test_look_sees_the_thing_itself(roots):
     roots.link("ws/link", "../outside/secret.txt")
-    place = roots.territory.find("link", follow=False)
-    with roots.territory.parent(place) as parent:
-        status = look(parent)
+    place = roots.resolver.find("link", follow=False)
+    with roots.resolver.parent(place) as parent:
+        status = lstat_entry(parent)
         assert status is not None
         assert stat.S_ISLNK(status.st_mode)
     with parent_of(roots, "missing") as parent:
-        assert look(parent) is None
+        assert lstat_entry(parent) is None
 
 
 def test_settling_a_folder_that_cannot_be_settled_is_no_error(roots):
@@ -165,7 +165,7 @@ def test_settling_a_folder_that_cannot_be_settled_is_no_error(roots):
     try:
         shutil.rmtree(roots.inside / "empty")
         before = open_descriptors()
-        settle(descriptor)
+        fsync_directory(descriptor)
         assert open_descriptors() <= before
     finally:
         os.close(descriptor)

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from interlock.sandbox.files import opened_file, put
-from interlock.sandbox.paths import Access, Territory
+from interlock.sandbox.file_io import open_file, write_atomically
+from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
 root = Path(sys.argv[1])
-territory = Territory(SandboxProfile((root,), (root,)))
-place = territory.find("f", Access.write)
+territory = PathResolver(SandboxProfile((root,), (root,)))
+place = territory.find("f", PathAccess.write)
 
 def pieces():
     yield b"x" * 1_000_000
@@ -32,8 +32,8 @@ def commit():
     if sys.argv[2] == "commit":
         os.kill(os.getpid(), signal.SIGKILL)
 
-with opened_file(territory, place) as like, territory.parent(place) as parent:
-    put(parent, pieces(), like=like, before_commit=commit)
+with open_file(territory, place) as like, territory.parent(place) as parent:
+    write_atomically(parent, pieces(), like=like, before_commit=commit)
 """
 
 

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from interlock.sandbox.files import opened_file, put
-from interlock.sandbox.paths import Access
+from interlock.sandbox.file_io import open_file, write_atomically
+from interlock.sandbox.paths import PathAccess
 from tests.unit.sandbox.conftest import open_descriptors
 from tests.unit.sandbox.putting import IS_ROOT, create, names, parent_of, replace
 
@@ -120,11 +120,11 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(roots, where, error):
         if where == "commit":
             raise error
 
-    place = roots.territory.find("empty/f", Access.write)
-    with opened_file(roots.territory, place) as like, parent_of(roots, "empty/f") as parent:
+    place = roots.resolver.find("empty/f", PathAccess.write)
+    with open_file(roots.resolver, place) as like, parent_of(roots, "empty/f") as parent:
         for kind in (like, None):
             with pytest.raises(error):
-                put(parent, pieces(), like=kind, before_commit=commit)
+                write_atomically(parent, pieces(), like=kind, before_commit=commit)
     assert names(roots.inside / "empty") == ["f"]
     assert (roots.inside / "empty/f").read_text() == "old"
 

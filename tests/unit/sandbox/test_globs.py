@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.sandbox.globs import MAX_ALTERNATIVES, MAX_LENGTH, BadPattern, Glob, expand_braces
-from tests.harness.tables import daily, each_row
+from interlock.sandbox.globs import MAX_ALTERNATIVES, MAX_LENGTH, Glob, InvalidGlob, expand_braces
+from tests.harness.case_tables import daily, each_row
 
 
 @each_row(
@@ -84,7 +84,7 @@ def test_two_spellings_of_a_letter_do_not_match_each_other():
 
 @pytest.mark.parametrize("pattern", ["", "/", ".", "./", "{/,b}", "{,b}"])
 def test_a_pattern_that_can_match_nothing_is_refused(pattern):
-    with pytest.raises(BadPattern, match="matches nothing"):
+    with pytest.raises(InvalidGlob, match="matches nothing"):
         Glob(pattern)
 
 
@@ -148,7 +148,7 @@ def test_braces_that_mean_themselves_are_no_error(pattern):
     ],
 )
 def test_braces_that_stand_for_too_much_are_refused(pattern, said):
-    with pytest.raises(BadPattern, match=said):
+    with pytest.raises(InvalidGlob, match=said):
         expand_braces(pattern)
 
 
@@ -171,11 +171,11 @@ HOSTILE = [
 
 WORK = """
 import sys
-from interlock.sandbox.globs import BadPattern, Glob
+from interlock.sandbox.globs import InvalidGlob, Glob
 pattern = sys.stdin.read()
 try:
     glob = Glob(pattern, ignore_case=sys.argv[1] == "ignoring case")
-except BadPattern:
+except InvalidGlob:
     sys.exit()
 for name in ("a" * 255, "a" * 254 + "b", "ab" * 127):
     for depth in (1, 50, 1000):
@@ -250,7 +250,7 @@ def test_a_pattern_means_what_the_reference_says(patterns, path):
 def test_an_expansion_is_bounded(pattern):
     try:
         expanded = expand_braces(pattern)
-    except BadPattern:
+    except InvalidGlob:
         return
     assert 1 <= len(expanded) <= MAX_ALTERNATIVES
     assert sum(map(len, expanded)) <= len(pattern) * MAX_ALTERNATIVES
@@ -271,6 +271,6 @@ def test_braces_are_the_same_as_their_choices_written_out(choices, before, after
 def test_no_text_is_more_than_a_bad_pattern(pattern, path):
     try:
         glob = Glob(pattern)
-    except BadPattern:
+    except InvalidGlob:
         return
     assert glob.matches(path) in {True, False}

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from interlock.infra.errors import ToolError
-from interlock.sandbox import guard as guarding
-from interlock.sandbox import nested
-from interlock.sandbox.guard import NOT_PUT_BACK, ProtectedGuard
-from interlock.sandbox.paths import Territory
+from interlock.core.errors import ToolError
+from interlock.sandbox import nested_repositories
+from interlock.sandbox import protected_snapshot as guarding
+from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.protected_snapshot import NOT_PUT_BACK, ProtectedSnapshot
 
 NAMES = (".git/hooks", ".git/config", ".vscode", ".bashrc", ".git/modules/**/hooks")
 
@@ -26,12 +26,12 @@ def root(tmp_path):
     return folder
 
 
-def unused_guard(root, workdir=".") -> ProtectedGuard:
+def unused_guard(root, workdir=".") -> ProtectedSnapshot:
     profile = SandboxProfile((root,), (root,), frozenset(), NAMES)
-    return ProtectedGuard(profile, Territory(profile).find(workdir))
+    return ProtectedSnapshot(profile, PathResolver(profile).find(workdir))
 
 
-def guard(root, workdir=".") -> ProtectedGuard:
+def guard(root, workdir=".") -> ProtectedSnapshot:
     made = unused_guard(root, workdir)
     made.remember()
     return made
@@ -142,7 +142,7 @@ def test_a_repository_inside_may_be_removed_and_made(root):
 
 
 def test_no_more_is_looked_at_than_takes_a_moment(root, monkeypatch):
-    monkeypatch.setattr(nested, "MAX_LOOKED", 50)
+    monkeypatch.setattr(nested_repositories, "MAX_LOOKED", 50)
     (root / "deep/er/.git/hooks").mkdir(parents=True)
     for number in range(60):
         (root / f"deep/{number}").touch()

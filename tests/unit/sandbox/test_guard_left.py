@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import guard
-from interlock.sandbox.guard import ProtectedGuard, share_memory
-from interlock.sandbox.guard_memory import Memory
-from interlock.sandbox.paths import Access, Territory
+from interlock.sandbox import protected_snapshot
+from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.protected_snapshot import ProtectedSnapshot, share_snapshots
+from interlock.sandbox.snapshot_registry import SnapshotRegistry
 
 HOOKS = ".git/hooks"
 NAMES = (".git/config", ".git/hooks", ".git/modules/**/hooks")
@@ -27,7 +27,7 @@ class Scene:
         self._state = folder / "state"
         self._monkeypatch = monkeypatch
         profile = SandboxProfile((self.root,), (self.root,), protected_names=NAMES)
-        self._guard = ProtectedGuard(profile, Territory(profile).find(".", Access.write))
+        self._guard = ProtectedSnapshot(profile, PathResolver(profile).find(".", PathAccess.write))
         self.told: list[list[str]] = []
         self._anew()
         self._guard.remember()
@@ -40,8 +40,8 @@ class Scene:
         return {str(path.relative_to(self.root / ".git")): path.read_text() for path in files}
 
     def dies(self, *, ago_seconds: float = 0.0) -> None:
-        os.close(guard._MEMORY._file._descriptor)
-        guard._MEMORY._pulse.of(None)
+        os.close(protected_snapshot._MEMORY._file._descriptor)
+        protected_snapshot._MEMORY._pulse.of(None)
         (held,) = self._state.glob("*.held")
         then = time.time() - ago_seconds
         os.utime(held, (then, then))
@@ -50,8 +50,8 @@ class Scene:
         self._anew()
 
     def _anew(self) -> None:
-        self._monkeypatch.setattr(guard, "_MEMORY", Memory())
-        share_memory(self._state, self.told.append)
+        self._monkeypatch.setattr(protected_snapshot, "_MEMORY", SnapshotRegistry())
+        share_snapshots(self._state, self.told.append)
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ def test_what_a_command_did_is_put_back_at_the_next_start(scene):
 
 
 def test_it_is_put_back_also_by_a_process_that_runs_already_before_its_next_command(scene, monkeypatch):
-    other = Memory()
+    other = SnapshotRegistry()
     other.share(scene._state, scene.told.append)
     scene.write("config", "evil")
     scene.dies()
-    monkeypatch.setattr(guard, "_MEMORY", other)
+    monkeypatch.setattr(protected_snapshot, "_MEMORY", other)
     profile = SandboxProfile((scene.root,), (scene.root,), protected_names=NAMES)
-    second = ProtectedGuard(profile, Territory(profile).find(".", Access.write))
+    second = ProtectedSnapshot(profile, PathResolver(profile).find(".", PathAccess.write))
     second.remember()
     assert scene.found() == AS_IT_WAS
     assert scene.told == [[f"{scene.root}/.git/config"]]
@@ -103,7 +103,7 @@ def test_what_changed_long_after_its_end_is_left(scene):
 
 
 def test_what_changed_before_and_after_is_told_apart(scene, monkeypatch):
-    monkeypatch.setattr(guard, "_AFTERWARDS_NS", 0)
+    monkeypatch.setattr(protected_snapshot, "_AFTERWARDS_NS", 0)
     scene.write("hooks/evil", "evil")
     time.sleep(0.05)
     scene.dies()
@@ -114,7 +114,7 @@ def test_what_changed_before_and_after_is_told_apart(scene, monkeypatch):
 
 
 def test_a_repository_that_was_removed_since_stays_so(scene, monkeypatch):
-    monkeypatch.setattr(guard, "_AFTERWARDS_NS", 0)
+    monkeypatch.setattr(protected_snapshot, "_AFTERWARDS_NS", 0)
     scene.write("config", "evil")
     scene.dies()
     time.sleep(0.05)

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.guard import ProtectedGuard, share_memory
-from interlock.sandbox.guard_memory import Memory, Scan
-from interlock.sandbox.guarded import Snapshot, Thing
-from interlock.sandbox.paths import Access, Place, Territory
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.file_snapshot import FileSnapshot, FileState
+from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.protected_snapshot import ProtectedSnapshot, share_snapshots
+from interlock.sandbox.snapshot_registry import PatternScan, SnapshotRegistry
 
 ODD = os.fsdecode(b"b\xe4d")
-PLACE = Place(Path("/root"), ("a", ODD), f"/root/a/{ODD}", Access.write, follow=False)
-HOOK = Thing("file", 0o755, (1, 2), "", (3, 4, 5), b"#!/bin/sh\n\0\xff")
-FOLDER = Snapshot(Thing("folder", 0o700, (1, 2)), {("x", ODD): HOOK}, is_whole=False)
+PLACE = ResolvedPath(Path("/root"), ("a", ODD), f"/root/a/{ODD}", PathAccess.write, follow=False)
+HOOK = FileState("file", 0o755, (1, 2), "", (3, 4, 5), b"#!/bin/sh\n\0\xff")
+FOLDER = FileSnapshot(FileState("folder", 0o700, (1, 2)), {("x", ODD): HOOK}, is_whole=False)
 KEY = ("protected", PLACE.asked)
 
 
@@ -29,23 +29,29 @@ def folder(tmp_path) -> Path:
     return tmp_path / "state" / "guard"
 
 
-def memory(folder: Path) -> Memory:
-    made = Memory()
+def memory(folder: Path) -> SnapshotRegistry:
+    made = SnapshotRegistry()
     made.share(folder)
     return made
 
 
-def taken(one: Memory, value: object = "what is found now", key: tuple[str, ...] = KEY) -> object:
+def taken(one: SnapshotRegistry, value: object = "what is found now", key: tuple[str, ...] = KEY) -> object:
     with one.turn():
         return one.take(key, lambda: value)
 
 
-def released(one: Memory, key: tuple[str, ...] = KEY) -> None:
+def released(one: SnapshotRegistry, key: tuple[str, ...] = KEY) -> None:
     with one.last_turn():
         one.release(key)
 
 
-VALUES = [FOLDER, None, Snapshot(), Scan(PLACE, "**/x", frozenset({PLACE})), Scan(PLACE, "*", None)]
+VALUES = [
+    FOLDER,
+    None,
+    FileSnapshot(),
+    PatternScan(PLACE, "**/x", frozenset({PLACE})),
+    PatternScan(PLACE, "*", None),
+]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -100,22 +106,22 @@ def test_what_one_that_is_gone_did_not_put_back_is_there_until_it_is_buried(fold
     gone = memory(folder)
     with gone.turn():
         gone.take(KEY, lambda: FOLDER, PLACE)
-    assert not memory(folder).some_left()
+    assert not memory(folder).has_orphans()
     (held,) = folder.glob("*.held")
     # As the kernel does it when a process has ended.
     os.close(gone._file._descriptor)
     other = memory(folder)
-    assert other.some_left()
+    assert other.has_orphans()
     with other.turn():
         (left,) = other.left()
         assert (left.values, left.places) == ({KEY: FOLDER}, {KEY: PLACE})
-        other.bury(left)
+        other.discard(left)
     assert not held.exists()
-    assert not other.some_left()
+    assert not other.has_orphans()
 
 
 def test_a_process_with_something_to_put_back_says_that_it_lives(folder, monkeypatch):
-    monkeypatch.setattr("interlock.sandbox.guard_memory.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("interlock.sandbox.snapshot_registry.BEAT_SECONDS", 0.01)
     one = memory(folder)
     taken(one, FOLDER)
     (held,) = folder.glob("*.held")
@@ -143,15 +149,15 @@ def test_where_nothing_can_be_shared_nothing_begins_and_all_is_put_back(tmp_path
 
 
 def test_a_guard_puts_back_also_where_others_cannot_be_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("interlock.sandbox.guard._MEMORY", Memory())
+    monkeypatch.setattr("interlock.sandbox.protected_snapshot._MEMORY", SnapshotRegistry())
     root = tmp_path / "root"
     root.mkdir()
     profile = SandboxProfile((root,), (root,), protected_names=(".bashrc",))
-    guard = ProtectedGuard(profile, Territory(profile).find("."))
-    share_memory(tmp_path / "guard")
+    guard = ProtectedSnapshot(profile, PathResolver(profile).find("."))
+    share_snapshots(tmp_path / "guard")
     guard.remember()
     (root / ".bashrc").write_text("evil")
     (tmp_path / "file").touch()
-    share_memory(tmp_path / "file" / "guard")
+    share_snapshots(tmp_path / "file" / "guard")
     assert guard.restore() == [".bashrc"]
     assert not (root / ".bashrc").exists()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import DEVICES, Ended, EndReason, Job, JobLimits, system_paths
-from interlock.sandbox.order import MAX_MESSAGE_BYTES, Order, pack, unpack
+from interlock.sandbox.child.job_message import MAX_MESSAGE_BYTES, JobMessage, decode, encode
+from interlock.sandbox.jobs import DEVICES, ExitReason, Job, JobExit, JobLimits, system_paths
 from interlock.sandbox.profile import SandboxProfile
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 
 @each_row(
@@ -50,11 +50,11 @@ def test_only_harmless_devices_are_written():
 @pytest.mark.parametrize(
     ("ended", "text"),
     [
-        (Ended(EndReason.exited, exit_code=3), "exit code 3"),
-        (Ended(EndReason.signalled, signal=signal.SIGSEGV), "SIGSEGV"),
-        (Ended(EndReason.signalled, signal=60), "signal 60"),
-        (Ended(EndReason.not_started, error=errno.ENOENT, step="executing the program"), "No such file"),
-        *((Ended(reason), "it was") for reason in EndReason if reason not in ("exited", "not_started")),
+        (JobExit(ExitReason.exited, exit_code=3), "exit code 3"),
+        (JobExit(ExitReason.signalled, signal=signal.SIGSEGV), "SIGSEGV"),
+        (JobExit(ExitReason.signalled, signal=60), "signal 60"),
+        (JobExit(ExitReason.not_started, error=errno.ENOENT, step="executing the program"), "No such file"),
+        *((JobExit(reason), "it was") for reason in ExitReason if reason not in ("exited", "not_started")),
     ],
 )
 def test_every_end_is_told_in_words(ended, text):
@@ -63,10 +63,10 @@ def test_every_end_is_told_in_words(ended, text):
 
 @pytest.mark.parametrize("size", [10, MAX_MESSAGE_BYTES - 100, MAX_MESSAGE_BYTES + 100, 3_000_000])
 def test_an_order_arrives_as_it_was_sent_however_long(size):
-    message, file = pack({"argv": [b"/bin/true", b"x" * size], "ports": [80]})
+    message, file = encode({"argv": [b"/bin/true", b"x" * size], "ports": [80]})
     assert len(message) <= MAX_MESSAGE_BYTES
-    packed, rest = unpack(message, [7, 8, 9] if file is None else [7, 8, 9, file])
-    order = Order(packed)
+    packed, rest = decode(message, [7, 8, 9] if file is None else [7, 8, 9, file])
+    order = JobMessage(packed)
     assert (order.argv, order.ports, rest) == ([b"/bin/true", b"x" * size], [80], [7, 8, 9])
     if file is not None:
         with pytest.raises(OSError, match="Bad file descriptor"):

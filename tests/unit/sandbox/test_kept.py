@@ -10,21 +10,33 @@ from pathlib import Path
 import orjson
 import pytest
 
-from interlock.sandbox.kept import BLOCK_BYTES, MAX_ENTRY_BYTES, Action, Change, Content, KeptVersions
+from interlock.sandbox.undo_store import (
+    BLOCK_BYTES,
+    MAX_ENTRY_BYTES,
+    ChangeAction,
+    RecordedChange,
+    SavedContentKind,
+    UndoStore,
+)
 
 ROOM = 100 * BLOCK_BYTES
 
 
-def change(session: str = "s", call: str = "c", **more) -> Change:
-    values = {"action": Action.replaced, "root": "/ws", "parts": ("f",), "content": Content.file}
-    return Change(session_id=session, call_id=call, **values | more)
+def change(session: str = "s", call: str = "c", **more) -> RecordedChange:
+    values = {
+        "action": ChangeAction.replaced,
+        "root": "/ws",
+        "parts": ("f",),
+        "content": SavedContentKind.file,
+    }
+    return RecordedChange(session_id=session, call_id=call, **values | more)
 
 
-def kept_in(folder: Path, max_bytes: int = ROOM) -> KeptVersions:
-    return KeptVersions(folder / "kept", max_bytes=max_bytes)
+def kept_in(folder: Path, max_bytes: int = ROOM) -> UndoStore:
+    return UndoStore(folder / "kept", max_bytes=max_bytes)
 
 
-def calls(kept: KeptVersions, session: str = "s") -> list[str]:
+def calls(kept: UndoStore, session: str = "s") -> list[str]:
     return [entry.change.call_id for entry in kept.entries(session)]
 
 
@@ -90,7 +102,7 @@ def test_everything_about_a_change_comes_back(tmp_path):
     full = change(
         task="t",
         by_undo=True,
-        action=Action.moved,
+        action=ChangeAction.moved,
         root=os.fsdecode(b"/w\xff"),
         parts=(os.fsdecode(b"caf\xe9"), "new\nline", "日本"),
         from_root="/other",
@@ -323,18 +335,19 @@ def test_a_call_cannot_hide_behind_the_name_of_an_undo(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from interlock.sandbox.kept import Action, Change, Content, KeptVersions
-kept = KeptVersions(Path(sys.argv[1]), max_bytes=int(sys.argv[3]))
+from interlock.sandbox.undo_store import ChangeAction, RecordedChange, SavedContentKind, UndoStore
+kept = UndoStore(Path(sys.argv[1]), max_bytes=int(sys.argv[3]))
 for number in range(100):
     with kept.turn():
-        change = Change(session_id="s", call_id=f"{sys.argv[2]}{number}", action=Action.replaced,
-                        root="/ws", parts=("f",), content=Content.file)
+        change = RecordedChange(session_id="s", call_id=f"{sys.argv[2]}{number}",
+                        action=ChangeAction.replaced, root="/ws", parts=("f",),
+                        content=SavedContentKind.file)
         kept.keep(change, [b"x" * 5000])
 """
 
 
 def test_two_processes_share_the_room_and_lose_nothing(tmp_path):
-    def both(max_bytes: int) -> KeptVersions:
+    def both(max_bytes: int) -> UndoStore:
         arguments = [sys.executable, "-c", WRITER, str(tmp_path / "kept")]
         children = [subprocess.Popen([*arguments, name, str(max_bytes)]) for name in "ab"]
         assert [child.wait() for child in children] == [0, 0]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import kernel
-from interlock.sandbox.kernel import open_beneath, rename_without_replacing
+from interlock.sandbox import linux_fs
+from interlock.sandbox.linux_fs import open_beneath, rename_noreplace
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -54,9 +54,9 @@ def test_nothing_that_climbs_is_opened(folder, relative):
 def test_a_null_character_does_not_cut_a_path_short(roots, folder):
     assert error_of(folder, "README.md\0.txt", os.O_RDONLY) == errno.EINVAL
     with pytest.raises(OSError, match="Invalid argument"):
-        rename_without_replacing(folder, "README.md\0x", folder, "y")
+        rename_noreplace(folder, "README.md\0x", folder, "y")
     with pytest.raises(OSError, match="Invalid argument"):
-        rename_without_replacing(folder, "README.md", folder, "y\0x")
+        rename_noreplace(folder, "README.md", folder, "y\0x")
     assert (roots.inside / "README.md").exists()
 
 
@@ -102,8 +102,8 @@ def test_somebody_who_holds_a_lease_cannot_hold_the_caller(roots, folder):
 
 def test_whether_the_kernel_has_openat2_is_asked_of_the_kernel(monkeypatch):
     monkeypatch.undo()
-    has_openat2 = kernel.has_openat2.__wrapped__
-    monkeypatch.setattr(kernel, "_OPENAT2", 100_000)
+    has_openat2 = linux_fs.has_openat2.__wrapped__
+    monkeypatch.setattr(linux_fs, "_OPENAT2", 100_000)
     assert has_openat2() is False
 
 
@@ -113,27 +113,27 @@ def test_whether_the_kernel_has_openat2_is_asked_of_the_kernel(monkeypatch):
 @pytest.fixture(params=["renameat2", "without it", "a file system without it"])
 def renaming(request, monkeypatch):
     if request.param == "without it":
-        monkeypatch.setattr(kernel, "_RENAMEAT2", None)
+        monkeypatch.setattr(linux_fs, "_RENAMEAT2", None)
     elif request.param == "a file system without it":
-        monkeypatch.setattr(kernel, "_RENAME_NOREPLACE", 1 << 30)
+        monkeypatch.setattr(linux_fs, "_RENAME_NOREPLACE", 1 << 30)
 
 
 @pytest.mark.usefixtures("renaming")
 class TestRenaming:
     def test_a_file_gets_its_new_name(self, roots, folder):
-        rename_without_replacing(folder, "README.md", folder, "new.md")
+        rename_noreplace(folder, "README.md", folder, "new.md")
         assert not (roots.inside / "README.md").exists()
         assert (roots.inside / "new.md").read_text() == "ok"
         assert (roots.inside / "new.md").stat().st_nlink == 1
 
     def test_a_folder_gets_its_new_name_with_all_that_is_in_it(self, roots, folder):
-        rename_without_replacing(folder, "src", folder, "new")
+        rename_noreplace(folder, "src", folder, "new")
         assert not (roots.inside / "src").exists()
         assert (roots.inside / "new/a.py").read_text() == "ok"
 
     def test_a_link_is_renamed_and_not_followed(self, roots, folder):
         roots.link("ws/link", "../outside/secret.txt")
-        rename_without_replacing(folder, "link", folder, "new")
+        rename_noreplace(folder, "link", folder, "new")
         assert (roots.inside / "new").readlink() == Path("../outside/secret.txt")
         assert not (roots.inside / "link").is_symlink()
 
@@ -152,7 +152,7 @@ class TestRenaming:
                 there.symlink_to("missing")
         before = there.lstat()
         with pytest.raises(FileExistsError):
-            rename_without_replacing(folder, source, folder, "there")
+            rename_noreplace(folder, source, folder, "there")
         assert there.lstat() == before
         assert (roots.inside / source).exists()
 
@@ -160,12 +160,12 @@ class TestRenaming:
         deep = os.open(roots.inside / "src/deep", os.O_PATH)
         try:
             with pytest.raises(OSError, match="Invalid argument"):
-                rename_without_replacing(folder, "src", deep, "x")
+                rename_noreplace(folder, "src", deep, "x")
         finally:
             os.close(deep)
         assert list((roots.inside / "src/deep").iterdir()) == []
 
     def test_what_is_missing_cannot_be_renamed(self, roots, folder):
         with pytest.raises(FileNotFoundError):
-            rename_without_replacing(folder, "missing", folder, "new")
+            rename_noreplace(folder, "missing", folder, "new")
         assert not (roots.inside / "new").exists()

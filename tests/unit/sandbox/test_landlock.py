@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import landlock, launcher
+from interlock.sandbox.child import landlock, launcher
 
-SRC = Path(landlock.__file__).parents[2]
+SRC = Path(landlock.__file__).parents[3]
 LAUNCHED = (
-    *("landlock", "seccomp", "syscalls", "process_tree", "order", "confined", "metadata", "watch"),
-    *("pids_cgroup", "supervisor", "launcher"),
+    *(
+        "landlock",
+        "seccomp",
+        "syscall_numbers",
+        "process_tree",
+        "job_message",
+        "job_exec",
+        "metadata_syscalls",
+    ),
+    *("job_monitor", "pids_cgroup", "supervisor", "launcher"),
 )
 
 pytestmark = pytest.mark.skipif(
@@ -25,7 +33,7 @@ def confined(code: str, *arguments: str) -> str:
     """What a process prints that has entered a ruleset; entering is for good, so it is another one."""
     prelude = (
         f"import sys, os; sys.path.insert(0, {str(SRC)!r})\n"
-        "from interlock.sandbox import landlock, seccomp\n"
+        "from interlock.sandbox.child import landlock, seccomp\n"
         "import ctypes; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)\n"
         "def allow(ruleset, path, rights):\n"
         "    fd = os.open(path, os.O_PATH)\n"
@@ -67,7 +75,7 @@ def test_a_kernel_whose_landlock_would_not_hold_is_not_used(version, said, monke
     monkeypatch.setattr(landlock, "abi_version", lambda: version)
     # All that is done to the process comes later: it must not get there.
     monkeypatch.setattr(launcher, "reset_signals", pytest.fail)
-    with pytest.raises(launcher.Unfit, match=said):
+    with pytest.raises(launcher.CannotConfine, match=said):
         launcher._prepare([], [])
 
 
@@ -142,12 +150,13 @@ def test_an_error_of_the_kernel_is_an_os_error():
 def test_the_launchers_modules_load_little_and_nothing_of_interlock_but_each_other(module):
     """It is forked for every job: what it does not load need not be copied, nor can it be attacked."""
     code = (
-        f"import sys; sys.path.insert(0, {str(SRC)!r}); import interlock.sandbox.{module}\n"
+        f"import sys; sys.path.insert(0, {str(SRC)!r}); import interlock.sandbox.child.{module}\n"
         "print(*sorted(name for name in sys.modules if name.startswith('interlock.') or name in\n"
         "      ('asyncio', 'typing', 'dataclasses', 'subprocess', 'socket', 'pathlib', 'json')))\n"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
-    allowed = {f"interlock.sandbox.{name}" for name in LAUNCHED} | {"interlock", "interlock.sandbox"}
+    packages = {"interlock", "interlock.sandbox", "interlock.sandbox.child"}
+    allowed = {f"interlock.sandbox.child.{name}" for name in LAUNCHED} | packages
     assert set(done.stdout.split()) <= allowed

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import metadata
-from interlock.sandbox.metadata import MetadataJudge
-from interlock.sandbox.syscalls import NUMBERS
+from interlock.sandbox.child import metadata_syscalls
+from interlock.sandbox.child.metadata_syscalls import MetadataSyscallHandler
+from interlock.sandbox.child.syscall_numbers import SYSCALL_NUMBERS
 
 LISTENER = 1000
 
@@ -21,26 +21,26 @@ class Asking:
         self.descriptor = os.open(file, os.O_RDONLY)
         self.is_gone = is_gone
         self.error: int | None = None
-        number = NUMBERS["fchmod"][os.uname().machine]
+        number = SYSCALL_NUMBERS["fchmod"][os.uname().machine]
         arguments = (self.descriptor, mode, 0, 0, 0, 0)
-        self._question = metadata._QUESTION.pack(7, os.getpid(), 0, number, 0, 0, *arguments)
+        self._question = metadata_syscalls._QUESTION.pack(7, os.getpid(), 0, number, 0, 0, *arguments)
 
     def ioctl(self, _listener: int, request: int, data: bytearray | bytes) -> None:
-        if request == metadata._RECEIVE:
+        if request == metadata_syscalls._RECEIVE:
             assert isinstance(data, bytearray)
             data[:] = self._question
-        elif request == metadata._IS_VALID and self.is_gone:
+        elif request == metadata_syscalls._IS_VALID and self.is_gone:
             raise OSError(errno.ENOENT, "nobody asks any more")
-        elif request == metadata._SEND:
-            _identity, _value, self.error, _flags = metadata._ANSWER.unpack(data)
+        elif request == metadata_syscalls._SEND:
+            _identity, _value, self.error, _flags = metadata_syscalls._ANSWER.unpack(data)
 
 
 def answered(monkeypatch, file: Path, folder: Path, **question) -> int:
     """The error that the caller gets."""
     asking = Asking(file, question.pop("mode", 0o640), **question)
-    monkeypatch.setattr(metadata.fcntl, "ioctl", asking.ioctl)
+    monkeypatch.setattr(metadata_syscalls.fcntl, "ioctl", asking.ioctl)
     try:
-        MetadataJudge(LISTENER, [os.fsencode(folder)]).answer()
+        MetadataSyscallHandler(LISTENER, [os.fsencode(folder)]).answer()
     finally:
         os.close(asking.descriptor)
     assert asking.error is not None

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.paths import Access, Territory, quoted
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.paths import PathAccess, PathResolver, quote_path
 from interlock.sandbox.profile import SandboxProfile
 from tests.unit.sandbox.asked import content_of, refusal
 
@@ -43,19 +43,19 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 )
 def test_a_path_that_ends_inside_is_found_in_its_canonical_form(roots, asked, relative):
     """S3-6.1.3"""
-    place = roots.territory.find(asked.format(top=roots.top))
+    place = roots.resolver.find(asked.format(top=roots.top))
     assert (place.root, place.relative) == (roots.inside, relative)
 
 
 def test_a_relative_path_starts_at_the_first_root_wherever_the_process_stands(roots, monkeypatch):
     monkeypatch.chdir(roots.outside)
-    assert roots.territory.find("src/a.py").path == roots.inside / "src/a.py"
-    assert content_of(roots.territory, "src/a.py") == "ok"
+    assert roots.resolver.find("src/a.py").path == roots.inside / "src/a.py"
+    assert content_of(roots.resolver, "src/a.py") == "ok"
 
 
 def test_the_second_root_is_reached_by_its_full_path(roots):
-    assert content_of(roots.territory, f"{roots.top}/lib/b.py") == "ok"
-    assert content_of(roots.territory, "../lib/b.py") == "ok"
+    assert content_of(roots.resolver, f"{roots.top}/lib/b.py") == "ok"
+    assert content_of(roots.resolver, "../lib/b.py") == "ok"
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_strange_name_is_only_a_name(roots, name, monkeypatch):
     monkeypatch.setenv("HOME", str(roots.outside))
     (roots.inside / name).mkdir()
     (roots.inside / name / "f.txt").write_text("mine")
-    assert content_of(roots.territory, f"{name}/f.txt") == "mine"
-    assert roots.territory.find(name).parts == (name,)
+    assert content_of(roots.resolver, f"{name}/f.txt") == "mine"
+    assert roots.resolver.find(name).parts == (name,)
 
 
 @pytest.mark.parametrize(
@@ -99,16 +99,16 @@ def test_a_strange_name_is_only_a_name(roots, name, monkeypatch):
 def test_what_is_not_there_is_not_found_by_another_name(roots, asked, monkeypatch):
     monkeypatch.setenv("HOME", str(roots.inside / "src"))
     with pytest.raises(FileNotFoundError):
-        roots.territory.open(roots.territory.find(asked), os.O_RDONLY)
+        roots.resolver.open(roots.resolver.find(asked), os.O_RDONLY)
 
 
 def test_two_spellings_of_a_letter_are_two_names(roots):
     composed, decomposed = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
     roots.write(f"ws/{composed}", "one")
     with pytest.raises(FileNotFoundError):
-        content_of(roots.territory, decomposed)
+        content_of(roots.resolver, decomposed)
     roots.write(f"ws/{decomposed}", "two")
-    assert [content_of(roots.territory, name) for name in (composed, decomposed)] == ["one", "two"]
+    assert [content_of(roots.resolver, name) for name in (composed, decomposed)] == ["one", "two"]
 
 
 # -- what is outside --
@@ -141,11 +141,11 @@ def test_two_spellings_of_a_letter_are_two_names(roots):
         "../outside/secret.txt\n",
     ],
 )
-@pytest.mark.parametrize("access", list(Access))
+@pytest.mark.parametrize("access", list(PathAccess))
 @pytest.mark.parametrize("follow", [True, False])
 def test_a_path_that_ends_outside_is_refused(roots, asked, access, follow):
     """S3-6.1.3"""
-    error = refusal(roots.territory, asked.format(top=roots.top), access, follow=follow)
+    error = refusal(roots.resolver, asked.format(top=roots.top), access, follow=follow)
     assert error.error_code is ErrorCode.PATH_DENIED
     assert str(roots.inside) in error.next_action
 
@@ -162,30 +162,30 @@ def test_a_path_that_ends_outside_is_refused(roots, asked, access, follow):
     ],
 )
 def test_a_malformed_path_is_refused_as_an_argument(roots, asked, said):
-    error = refusal(roots.territory, asked)
+    error = refusal(roots.resolver, asked)
     assert error.error_code is ErrorCode.INVALID_ARGS
     assert said in error.message
 
 
 def test_a_name_that_is_too_long_is_the_systems_error(roots):
     with pytest.raises(OSError, match="too long") as caught:
-        content_of(roots.territory, "x" * 256)
+        content_of(roots.resolver, "x" * 256)
     assert caught.value.errno == errno.ENAMETOOLONG
 
 
 def test_without_an_opened_folder_everything_is_refused():
-    assert refusal(Territory(SandboxProfile()), "/etc/passwd").error_code is ErrorCode.PATH_DENIED
+    assert refusal(PathResolver(SandboxProfile()), "/etc/passwd").error_code is ErrorCode.PATH_DENIED
 
 
 # -- how a path is shown --
 
 
 def test_a_path_is_shown_as_it_can_be_asked_for_again(roots):
-    territory = roots.territory
-    assert territory.shown(territory.find("src")) == "src"
-    assert territory.shown(territory.find(".")) == "."
-    assert territory.shown(territory.find("src"), ("a.py",)) == "src/a.py"
-    assert territory.shown(territory.find("../lib/b.py")) == f"{roots.top}/lib/b.py"
+    resolver = roots.resolver
+    assert resolver.shown(resolver.find("src")) == "src"
+    assert resolver.shown(resolver.find(".")) == "."
+    assert resolver.shown(resolver.find("src"), ("a.py",)) == "src/a.py"
+    assert resolver.shown(resolver.find("../lib/b.py")) == f"{roots.top}/lib/b.py"
 
 
 @given(
@@ -197,15 +197,15 @@ def test_a_path_is_shown_as_it_can_be_asked_for_again(roots):
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_name_is_shown_on_one_line_and_found_again(roots, name):
-    place = roots.territory.find(f"src/{name}")
-    shown = roots.territory.shown(place)
+    place = roots.resolver.find(f"src/{name}")
+    shown = roots.resolver.shown(place)
     assert shown.isprintable()
-    again = roots.territory.find(json.loads(shown) if shown.startswith('"') else shown)
+    again = roots.resolver.find(json.loads(shown) if shown.startswith('"') else shown)
     assert again.path == place.path
 
 
 def test_a_name_that_is_not_printable_is_quoted_as_json():
-    assert quoted("a\nb\udcff") == '"a\\nb\\udcff"'
+    assert quote_path("a\nb\udcff") == '"a\\nb\\udcff"'
 
 
 # -- against the system's own answer --
@@ -232,7 +232,7 @@ def test_what_is_opened_is_what_the_kernel_opens_or_nothing(roots, targets, aske
         (with_links / name).unlink(missing_ok=True)
         (with_links / name).symlink_to(target or ".")
     try:
-        descriptor = roots.territory.open(roots.territory.find(f"any/{asked}"), os.O_PATH)
+        descriptor = roots.resolver.open(roots.resolver.find(f"any/{asked}"), os.O_PATH)
     except (ToolError, OSError):
         return
     try:

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.files import look
-from interlock.sandbox.paths import Access
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.file_io import lstat_entry
+from interlock.sandbox.paths import PathAccess
 from tests.unit.sandbox.asked import content_of, refusal
 from tests.unit.sandbox.conftest import CANARY
 
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 )
 def test_a_link_that_ends_inside_works(roots, target, asked):
     roots.link("ws/link", target.format(top=roots.top))
-    place = roots.territory.find(asked.format(top=roots.top), Access.write)
+    place = roots.resolver.find(asked.format(top=roots.top), PathAccess.write)
     assert place.relative == "src/a.py"
-    assert content_of(roots.territory, asked.format(top=roots.top)) == "ok"
+    assert content_of(roots.resolver, asked.format(top=roots.top)) == "ok"
 
 
 def test_a_link_may_lead_into_the_other_root_with_that_roots_rights(roots):
     roots.link("ws/to_lib", "../lib")
-    assert content_of(roots.territory, "to_lib/b.py") == "ok"
-    assert "read-only here" in refusal(roots.territory, "to_lib/b.py", Access.write).message
+    assert content_of(roots.resolver, "to_lib/b.py") == "ok"
+    assert "read-only here" in refusal(roots.resolver, "to_lib/b.py", PathAccess.write).message
 
 
 @pytest.mark.parametrize(
@@ -64,22 +64,22 @@ def test_a_link_may_lead_into_the_other_root_with_that_roots_rights(roots):
         ({"a": "b", "b": "../outside/new.txt"}, "a"),
     ],
 )
-@pytest.mark.parametrize("access", list(Access))
+@pytest.mark.parametrize("access", list(PathAccess))
 def test_a_link_that_ends_outside_is_refused(roots, links, asked, access, monkeypatch):
     """S3-6.1.2: also where it dangles, and in the last part of a path that is to be written."""
     monkeypatch.chdir(roots.inside)
     for name, target in links.items():
         roots.link(f"ws/{name}", target.format(top=roots.top))
-    error = refusal(roots.territory, asked, access)
+    error = refusal(roots.resolver, asked, access)
     assert error.error_code is ErrorCode.PATH_DENIED
     assert CANARY not in f"{error.message}{error.next_action}"
 
 
 def test_a_link_that_dangles_inside_stands_for_what_could_be_there(roots):
     roots.link("ws/dangling", "src/not_there.txt")
-    assert roots.territory.find("dangling", Access.write).relative == "src/not_there.txt"
+    assert roots.resolver.find("dangling", PathAccess.write).relative == "src/not_there.txt"
     with pytest.raises(FileNotFoundError):
-        content_of(roots.territory, "dangling")
+        content_of(roots.resolver, "dangling")
 
 
 @pytest.mark.parametrize("links", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "a/x"}, {"a": "./src/../a"}])
@@ -87,17 +87,17 @@ def test_a_link_that_dangles_inside_stands_for_what_could_be_there(roots):
 def test_a_loop_of_links_is_refused(roots, links, asked):
     for name, target in links.items():
         roots.link(f"ws/{name}", target)
-    assert refusal(roots.territory, asked).error_code is ErrorCode.PATH_DENIED
+    assert refusal(roots.resolver, asked).error_code is ErrorCode.PATH_DENIED
 
 
 def test_a_chain_is_followed_as_far_as_the_kernel_follows_it(roots):
     roots.link("ws/l0", "README.md")
     for number in range(1, 2000):
         roots.link(f"ws/l{number}", f"l{number - 1}")
-    assert content_of(roots.territory, "l39") == "ok"
+    assert content_of(roots.resolver, "l39") == "ok"
     assert (roots.inside / "l39").read_text() == "ok"
-    assert "loop" in refusal(roots.territory, "l40").message
-    assert "loop" in refusal(roots.territory, "l1999").message
+    assert "loop" in refusal(roots.resolver, "l40").message
+    assert "loop" in refusal(roots.resolver, "l1999").message
     with pytest.raises(OSError, match="Too many levels"):
         (roots.inside / "l40").read_text()
 
@@ -106,7 +106,7 @@ def test_links_that_multiply_are_not_followed_for_ever(roots):
     roots.link("ws/m0", ".")
     for number in range(1, 60):
         roots.link(f"ws/m{number}", f"m{number - 1}/m{number - 1}")
-    assert "loop" in refusal(roots.territory, "m59/README.md").message
+    assert "loop" in refusal(roots.resolver, "m59/README.md").message
 
 
 # -- the thing itself --
@@ -114,9 +114,9 @@ def test_links_that_multiply_are_not_followed_for_ever(roots):
 
 def test_without_following_the_last_part_is_the_link_itself(roots):
     link = roots.link("ws/src/link", "../../outside/secret.txt")
-    place = roots.territory.find("src/link", Access.write, follow=False)
+    place = roots.resolver.find("src/link", PathAccess.write, follow=False)
     assert place.relative == "src/link"
-    with roots.territory.parent(place) as parent:
+    with roots.resolver.parent(place) as parent:
         os.unlink(parent.name, dir_fd=parent.descriptor)
     assert not link.is_symlink()
     assert (roots.outside / "secret.txt").read_text() == CANARY
@@ -125,41 +125,41 @@ def test_without_following_the_last_part_is_the_link_itself(roots):
 @pytest.mark.parametrize("asked", ["out/secret.txt", "out/..", "out/dir/..", "a/../out/secret.txt"])
 def test_without_following_the_parts_above_are_still_resolved(roots, asked):
     roots.link("ws/out", "../outside")
-    assert refusal(roots.territory, asked, follow=False).error_code is ErrorCode.PATH_DENIED
+    assert refusal(roots.resolver, asked, follow=False).error_code is ErrorCode.PATH_DENIED
 
 
 def test_a_link_that_is_not_followed_is_not_opened_either(roots):
     roots.link("ws/link", "README.md")
     with pytest.raises(ToolError, match="symlink loop"):
-        roots.territory.open(roots.territory.find("link", follow=False), os.O_RDONLY)
+        roots.resolver.open(roots.resolver.find("link", follow=False), os.O_RDONLY)
 
 
 # -- what changes in between --
 
 
 def test_a_file_that_became_a_link_out_is_refused(roots):
-    place = roots.territory.find("src/a.py")
+    place = roots.resolver.find("src/a.py")
     (roots.inside / "src/a.py").unlink()
     roots.link("ws/src/a.py", "../../outside/secret.txt")
     with pytest.raises(ToolError, match="outside the opened folders"):
-        roots.territory.open(place, os.O_RDONLY)
+        roots.resolver.open(place, os.O_RDONLY)
 
 
 def test_a_folder_that_became_a_link_inside_is_read_where_it_leads_now(roots):
-    place = roots.territory.find("src/a.py")
+    place = roots.resolver.find("src/a.py")
     (roots.inside / "src").rename(roots.inside / "moved")
     roots.link("ws/src", "moved")
-    descriptor = roots.territory.open(place, os.O_RDONLY)
+    descriptor = roots.resolver.open(place, os.O_RDONLY)
     with os.fdopen(descriptor) as stream:
         assert stream.read() == "ok"
 
 
 def test_a_folder_that_became_a_link_inside_is_not_written(roots):
     """What was judged, and perhaps read before, is not what would be written."""
-    place = roots.territory.find("src/a.py", Access.write)
+    place = roots.resolver.find("src/a.py", PathAccess.write)
     (roots.inside / "src").rename(roots.inside / "moved")
     roots.link("ws/src", "moved")
-    with pytest.raises(ToolError, match="changed while"), roots.territory.parent(place):
+    with pytest.raises(ToolError, match="changed while"), roots.resolver.parent(place):
         pass
 
 
@@ -167,22 +167,22 @@ def test_the_parent_of_a_place_that_moved_goes_with_its_new_name(roots):
     roots.write("ws/one/x")
     roots.write("ws/two/y")
     roots.link("ws/link", "one/x")
-    place = roots.territory.find("link")
+    place = roots.resolver.find("link")
     (roots.inside / "link").unlink()
     roots.link("ws/link", "two/y")
     (roots.inside / "one").rename(roots.inside / "away")
     roots.link("ws/one", "two")
-    with roots.territory.parent(place) as parent:
+    with roots.resolver.parent(place) as parent:
         assert parent.name == "y"
-        assert look(parent) is not None
+        assert lstat_entry(parent) is not None
 
 
 def test_a_path_that_became_a_root_has_no_parent(roots):
-    place = roots.territory.find("src/a.py")
+    place = roots.resolver.find("src/a.py")
     (roots.inside / "src").rename(roots.inside / "away")
     roots.link("ws/src", "loop")
     roots.link("ws/loop", "away")
     (roots.inside / "away/a.py").unlink()
     roots.link("ws/away/a.py", "..")
-    with pytest.raises(ToolError, match="cannot be changed itself"), roots.territory.parent(place):
+    with pytest.raises(ToolError, match="cannot be changed itself"), roots.resolver.parent(place):
         pass

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from interlock.sandbox import pids_cgroup
+from interlock.sandbox.child import pids_cgroup
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def mark_delegated(directory) -> None:
 def test_in_version_2_it_is_the_group_that_systemd_delegated(system):
     delegated, _ = system
     mark_delegated(delegated)
-    assert pids_cgroup.find_base() == str(delegated)
+    assert pids_cgroup.find_writable_cgroup() == str(delegated)
     assert (delegated / "cgroup.subtree_control").read_text() == "+pids"
 
 
 def test_a_group_that_was_not_delegated_is_not_used(system):
     """Its neighbours are other services, and what is made there would not count for this one."""
     delegated, _ = system
-    assert pids_cgroup.find_base() is None
+    assert pids_cgroup.find_writable_cgroup() is None
     assert (delegated / "cgroup.subtree_control").read_text() == ""
 
 
@@ -51,9 +51,9 @@ def test_in_version_1_it_is_the_own_group(system, tmp_path):
     _, shown = system
     shown["/proc/self/cgroup"] = ["8:pids:/docker/abc/mine", "0::/"]
     shown["/proc/self/mountinfo"] += [f"31 24 0:27 /docker/abc {tmp_path}/v1 rw - cgroup cgroup rw,pids"]
-    assert pids_cgroup.find_base() is None
+    assert pids_cgroup.find_writable_cgroup() is None
     (tmp_path / "v1/mine").mkdir(parents=True)
-    assert pids_cgroup.find_base() == f"{tmp_path}/v1/mine"
+    assert pids_cgroup.find_writable_cgroup() == f"{tmp_path}/v1/mine"
 
 
 def test_groups_of_dead_processes_are_removed_and_those_of_living_ones_are_not(system):
@@ -68,7 +68,7 @@ def test_groups_of_dead_processes_are_removed_and_those_of_living_ones_are_not(s
         "other",
     ):
         (delegated / name).mkdir()
-    pids_cgroup.find_base()
+    pids_cgroup.find_writable_cgroup()
     left = {path.name for path in delegated.iterdir() if path.is_dir()}
     assert left == {"server", f"interlock-{os.getpid()}-0", f"interlock-{os.getppid()}-1", "other"}
     pids_cgroup.remove_own_groups(str(delegated))
@@ -77,8 +77,8 @@ def test_groups_of_dead_processes_are_removed_and_those_of_living_ones_are_not(s
 
 
 def test_where_no_group_can_be_made_there_is_none(tmp_path):
-    assert pids_cgroup.new_group(None) is None
-    assert pids_cgroup.new_group(str(tmp_path / "missing")) is None
+    assert pids_cgroup.create_group(None) is None
+    assert pids_cgroup.create_group(str(tmp_path / "missing")) is None
     # A directory that is no control group.
-    assert pids_cgroup.new_group(str(tmp_path)) is None
+    assert pids_cgroup.create_group(str(tmp_path)) is None
     assert list(tmp_path.iterdir()) == []

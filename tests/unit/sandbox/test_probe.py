@@ -4,12 +4,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from interlock.sandbox.jobs import Ended, EndReason, SandboxUnavailable
-from interlock.sandbox.probe import ProbeReport, ProbeRow, probe
+from interlock.sandbox.jobs import ExitReason, JobExit, SandboxUnavailable
+from interlock.sandbox.probe import ProbeCheck, ProbeReport, probe
 
-HOLDS = ProbeRow("one", holds=True, detail="stopped")
-OPEN = ProbeRow("two", holds=False, detail="open", is_mandatory=False)
-BROKEN = ProbeRow("three", holds=False, detail="NOT blocked")
+HOLDS = ProbeCheck("one", holds=True, detail="stopped")
+OPEN = ProbeCheck("two", holds=False, detail="open", is_mandatory=False)
+BROKEN = ProbeCheck("three", holds=False, detail="NOT blocked")
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,15 @@ class Scripted:
     async def running(self, job):
         if self._error is not None:
             raise self._error
-        yield ScriptedChild(self._answer, Ended(EndReason.exited, self._code))
+        yield ScriptedChild(self._answer, JobExit(ExitReason.exited, self._code))
 
 
 class ScriptedChild:
-    def __init__(self, answer: bytes, ended: Ended) -> None:
+    def __init__(self, answer: bytes, ended: JobExit) -> None:
         self.stdout, self.stderr = ScriptedOutput(answer), ScriptedOutput(b"complaint")
         self._ended = ended
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> JobExit:
         return self._ended
 
 

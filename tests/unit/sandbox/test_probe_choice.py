@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from interlock.sandbox import choice
-from interlock.sandbox.choice import CACHE_NAME, Verdict, choose_backend
-from interlock.sandbox.probe import ProbeReport, ProbeRow
+from interlock.sandbox import backend_selection
+from interlock.sandbox.backend_selection import CACHE_NAME, ProbeCache, choose_backend
+from interlock.sandbox.probe import ProbeCheck, ProbeReport
 
 
 class Named:
@@ -27,10 +27,10 @@ def probed(monkeypatch):
 
     async def pretend(backend, *, state_folder=None, opened=()):
         seen.append(backend.name)
-        row = ProbeRow("read a file outside", holds=backend.name not in bad, detail="NOT blocked")
+        row = ProbeCheck("read a file outside", holds=backend.name not in bad, detail="NOT blocked")
         return ProbeReport(backend.name, (row,), 0.01)
 
-    monkeypatch.setattr(choice, "probe", pretend)
+    monkeypatch.setattr(backend_selection, "probe", pretend)
     return SimpleNamespace(seen=seen, bad=bad)
 
 
@@ -118,16 +118,18 @@ async def test_a_good_verdict_is_remembered_and_a_bad_one_is_not(probed, made, t
 @pytest.mark.parametrize("changed", ["boot", "kernel", "account", "version", "setting", "container"])
 async def test_a_verdict_holds_only_for_what_it_was_made_on(probed, made, tmp_path, monkeypatch, changed):
     await choose(made, tmp_path)
-    real = choice._content
+    real = backend_selection._content
     if changed == "account":
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
     elif changed == "version":
-        monkeypatch.setattr(choice, "__version__", "9.9.9")
+        monkeypatch.setattr(backend_selection, "__version__", "9.9.9")
     elif changed == "container":
-        monkeypatch.setattr(choice, "_link", lambda path: f"other:{path}")
+        monkeypatch.setattr(backend_selection, "_link", lambda path: f"other:{path}")
     elif changed in ("boot", "kernel"):
         wanted = "boot_id" if changed == "boot" else "osrelease"
-        monkeypatch.setattr(choice, "_content", lambda path: "x" if path.endswith(wanted) else real(path))
+        monkeypatch.setattr(
+            backend_selection, "_content", lambda path: "x" if path.endswith(wanted) else real(path)
+        )
     setting = "landlock" if changed == "setting" else "auto"
     await choose_backend(setting, state_folder=tmp_path, made_by=made.by, opened=())
     assert probed.seen == ["landlock", "landlock"]
@@ -178,8 +180,8 @@ async def test_a_state_folder_that_cannot_be_written_is_no_obstacle(probed, made
 
 def test_few_verdicts_are_kept(tmp_path):
     for number in range(40):
-        Verdict(tmp_path, "landlock", str(number)).remember()
+        ProbeCache(tmp_path, "landlock", str(number)).remember()
     assert len(json.loads((tmp_path / CACHE_NAME).read_text())["passed"]) == 16
-    assert Verdict(tmp_path, "landlock", "39").is_remembered()
-    assert not Verdict(tmp_path, "landlock", "0").is_remembered()
+    assert ProbeCache(tmp_path, "landlock", "39").is_remembered()
+    assert not ProbeCache(tmp_path, "landlock", "0").is_remembered()
     assert [path.name for path in tmp_path.iterdir()] == [CACHE_NAME]

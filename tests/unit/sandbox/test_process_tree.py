@@ -8,7 +8,7 @@ import sys
 TREE = """
 import ctypes, json, subprocess, time
 from pathlib import Path
-from interlock.sandbox.process_tree import freeze, kill_all, reap
+from interlock.sandbox.child.process_tree import freeze, kill_descendants, reap
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
@@ -33,10 +33,10 @@ facts = {
     "spared": spared.pid not in found and state(spared.pid) != "T",
 }
 statuses = {}
-kill_all({spared.pid}, statuses)
+kill_descendants({spared.pid}, statuses)
 facts["left"] = [pid for pid in found if Path(f"/proc/{pid}").exists()]
 facts["spared_lives"] = state(spared.pid) not in "TZ"
-kill_all(set(), statuses)
+kill_descendants(set(), statuses)
 facts["any"] = reap(statuses)
 facts["told"] = {top.pid, spared.pid} <= set(statuses)
 print(json.dumps(facts))

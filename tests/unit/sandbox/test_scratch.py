@@ -3,7 +3,7 @@
 import os
 from contextlib import contextmanager
 
-from interlock.sandbox import scratch
+from interlock.sandbox import temporary_directories
 
 
 def test_a_directory_that_goes_meanwhile_does_not_end_the_search(tmp_path, monkeypatch):
@@ -19,7 +19,7 @@ def test_a_directory_that_goes_meanwhile_does_not_end_the_search(tmp_path, monke
         (tmp_path / "interlock-job-aaaaaaaa").rmdir()
         yield iter(listed)
 
-    monkeypatch.setattr(scratch.os, "scandir", found)
-    scratch.remove_abandoned_directories(tmp_path)
+    monkeypatch.setattr(temporary_directories.os, "scandir", found)
+    temporary_directories.remove_abandoned_directories(tmp_path)
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []

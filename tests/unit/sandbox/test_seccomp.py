@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import seccomp
-from interlock.sandbox.syscalls import AUDIT_ARCH, NUMBERS
-from tests.harness.tables import each_row
+from interlock.sandbox.child import seccomp
+from interlock.sandbox.child.syscall_numbers import AUDIT_ARCH, SYSCALL_NUMBERS
+from tests.harness.case_tables import each_row
 
 MACHINES = ("x86_64", "aarch64")
 HEADERS = {
@@ -82,9 +82,11 @@ def test_the_numbers_are_those_of_the_kernels_own_header(machine):
         pytest.skip("the kernel's headers are not installed")
     found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text()))
     known = {name: int(number) for name, number in found.items()} | NEW
-    ours = {name: numbers[machine] for name, numbers in NUMBERS.items() if numbers[machine] is not None}
+    ours = {
+        name: numbers[machine] for name, numbers in SYSCALL_NUMBERS.items() if numbers[machine] is not None
+    }
     assert {name: known.get(name) for name in ours} == ours
-    absent = [name for name, numbers in NUMBERS.items() if numbers[machine] is None]
+    absent = [name for name, numbers in SYSCALL_NUMBERS.items() if numbers[machine] is None]
     assert [name for name in absent if name in known] == []
 
 
@@ -98,7 +100,7 @@ def test_every_jump_lands_and_every_path_returns(machine):
             if operation in (0x15, 0x45, 0x35):
                 assert at + 1 + max(if_true, if_false) < len(code)
         assert code[-1] == (0x06, 0, 0, ALLOW)
-        assert len(seccomp.assembled(code)) == 8 * len(code)
+        assert len(seccomp.assemble(code)) == 8 * len(code)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -117,7 +119,7 @@ def test_calls_of_x32_are_absent():
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_is_not_named_is_allowed(machine):
     code = seccomp.static_filter(machine)
-    named = {numbers[machine] for numbers in NUMBERS.values()}
+    named = {numbers[machine] for numbers in SYSCALL_NUMBERS.values()}
     assert [number for number in range(470) if number not in named and judge(code, machine, number)] == []
 
 
@@ -127,12 +129,12 @@ def test_what_is_not_named_is_allowed(machine):
         (machine, name)
         for name in NEVER.split()
         for machine in MACHINES
-        if NUMBERS[name][machine] is not None
+        if SYSCALL_NUMBERS[name][machine] is not None
     ],
 )
 def test_no_call_is_taken_off_the_list(machine, name):
     refusals = {errno.EPERM, errno.ENOSYS, errno.EACCES, errno.EOPNOTSUPP}
-    assert judge(seccomp.static_filter(machine), machine, NUMBERS[name][machine]) in refusals
+    assert judge(seccomp.static_filter(machine), machine, SYSCALL_NUMBERS[name][machine]) in refusals
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -144,7 +146,7 @@ def test_every_refused_call_is_refused_whatever_its_arguments(machine):
         (seccomp.ATTRIBUTES, errno.EOPNOTSUPP),
     ):
         for name in names:
-            number = NUMBERS[name][machine]
+            number = SYSCALL_NUMBERS[name][machine]
             if number is not None:
                 for arguments in ((), (1, 2, 3, 4, 5, 6), (2**64 - 1,) * 6):
                     assert judge(code, machine, number, *arguments) == error, name
@@ -217,7 +219,9 @@ CASES = [
 @each_row("machine", MACHINES)
 @each_row(("name", "arguments", "error"), CASES)
 def test_calls_are_judged_by_their_arguments(machine, name, arguments, error):
-    assert judge(seccomp.static_filter(machine), machine, NUMBERS[name][machine], *arguments) == error
+    assert (
+        judge(seccomp.static_filter(machine), machine, SYSCALL_NUMBERS[name][machine], *arguments) == error
+    )
 
 
 @each_row("machine", MACHINES)
@@ -226,7 +230,9 @@ def test_calls_are_judged_by_their_arguments(machine, name, arguments, error):
 def test_a_profile_adds_no_sockets_and_no_metadata(machine, has_network, metadata):
     code = seccomp.job_filter(machine, has_network=has_network, metadata=metadata)
     answer = {seccomp.REFUSE: errno.EPERM, seccomp.JUDGE: "asks", seccomp.LET: 0}[metadata]
-    assert judge(code, machine, NUMBERS["socket"][machine], 2, 1, 0) == (0 if has_network else errno.EACCES)
+    assert judge(code, machine, SYSCALL_NUMBERS["socket"][machine], 2, 1, 0) == (
+        0 if has_network else errno.EACCES
+    )
     for name in seccomp.METADATA:
-        if (number := NUMBERS[name][machine]) is not None:
+        if (number := SYSCALL_NUMBERS[name][machine]) is not None:
             assert judge(code, machine, number, 1, 2, 3) == answer

@@ -10,24 +10,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.sandbox.shell_commands import commands_of
-from interlock.sandbox.shell_syntax import MAX_LENGTH, parse, read
-from interlock.sandbox.shell_tree import Block, CannotParse, Function, Loop, Simple
-from interlock.sandbox.shell_words import MAX_DEPTH, PATTERN, UNKNOWN
-from tests.harness.tables import each_row
+from interlock.commands.extraction import extract_commands
+from interlock.commands.parse import MAX_LENGTH, parse, read
+from interlock.commands.syntax_tree import (
+    CannotParse,
+    CompoundCommand,
+    ForLoop,
+    FunctionDefinition,
+    SimpleCommand,
+)
+from interlock.commands.word_parser import MAX_DEPTH, PATTERN, UNKNOWN
+from tests.harness.case_tables import each_row
 
 HOME, FOLDER = "/home/ann", "/home/ann/ws"
 X, P = UNKNOWN, PATTERN
 
 
 def words(text: str) -> list[tuple[str, ...]]:
-    seen = commands_of(text, HOME, FOLDER)
+    seen = extract_commands(text, HOME, FOLDER)
     assert seen.unread == []
     return [command.words for command in seen.commands if command.words]
 
 
 def redirects(text: str) -> list[tuple[str, str]]:
-    return [each for command in commands_of(text, HOME, FOLDER).commands for each in command.redirects]
+    return [each for command in extract_commands(text, HOME, FOLDER).commands for each in command.redirects]
 
 
 @each_row(
@@ -143,7 +149,7 @@ def test_what_is_known_is_followed(text, expected):
 
 
 def test_the_folder_follows_cd():
-    found = commands_of("a; cd src; b; (cd /; c); d; cd $x; e", HOME, FOLDER).commands
+    found = extract_commands("a; cd src; b; (cd /; c); d; cd $x; e", HOME, FOLDER).commands
     folders = {command.name: command.folder for command in found}
     assert folders["a"] == FOLDER
     assert folders["b"] == folders["d"] == f"{FOLDER}/src"
@@ -153,7 +159,7 @@ def test_the_folder_follows_cd():
 
 def test_the_tree_keeps_its_kinds():
     kinds = [type(item.commands[0]) for item in parse("a; (b); for x in y; do z; done; f() { a; }")]
-    assert kinds == [Simple, Block, Loop, Function]
+    assert kinds == [SimpleCommand, CompoundCommand, ForLoop, FunctionDefinition]
 
 
 @each_row(
@@ -272,7 +278,7 @@ def test_any_text_gives_a_tree_or_says_why_not(text):
 @settings(max_examples=300)
 @given(SCRIPTS)
 def test_walking_any_text_never_raises(text):
-    commands_of(text, HOME, FOLDER)
+    extract_commands(text, HOME, FOLDER)
 
 
 @settings(max_examples=200)

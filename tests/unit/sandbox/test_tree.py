@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.sandbox import tree
-from interlock.sandbox.tree import Kind, entries, walk
+from interlock.sandbox import directory_walk
+from interlock.sandbox.directory_walk import EntryKind, entries, walk
 from tests.unit.sandbox.conftest import open_descriptors
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -54,11 +54,11 @@ def test_every_kind_is_told_and_no_link_is_followed(roots):
     with socket.socket(socket.AF_UNIX) as unix, opened(folder) as descriptor:
         unix.bind(str(folder / "socket"))
         assert entries(descriptor) == [
-            ("file", Kind.file),
-            ("folder", Kind.folder),
-            ("pipe", Kind.other),
-            ("socket", Kind.other),
-            *((name, Kind.link) for name in ("to_file", "to_itself", "to_outside")),
+            ("file", EntryKind.file),
+            ("folder", EntryKind.folder),
+            ("pipe", EntryKind.other),
+            ("socket", EntryKind.other),
+            *((name, EntryKind.link) for name in ("to_file", "to_itself", "to_outside")),
         ]
         assert [entry.kind for entry in walk(descriptor)] == [kind for _name, kind in entries(descriptor)]
 
@@ -66,7 +66,7 @@ def test_every_kind_is_told_and_no_link_is_followed(roots):
 def test_an_entry_can_be_opened_from_the_folder_it_lies_in(roots):
     with opened(roots.inside) as folder:
         for entry in walk(folder):
-            if entry.kind is Kind.file:
+            if entry.kind is EntryKind.file:
                 assert os.stat(entry.name, dir_fd=entry.folder).st_size == 2
                 assert entry.parts[-1] == entry.name
 
@@ -81,8 +81,8 @@ def test_the_depth_is_how_many_folders_are_looked_into(roots, depth, expected):
 
 def test_a_very_deep_tree_is_walked_to_the_bound(roots):
     folder = roots.inside / "empty"
-    folder.joinpath(*["d"] * (tree.MAX_DEPTH + 20)).mkdir(parents=True)
-    assert len(walked(folder, max_depth=10**9)) == tree.MAX_DEPTH
+    folder.joinpath(*["d"] * (directory_walk.MAX_DEPTH + 20)).mkdir(parents=True)
+    assert len(walked(folder, max_depth=10**9)) == directory_walk.MAX_DEPTH
 
 
 def test_a_folder_can_be_passed_over(roots):

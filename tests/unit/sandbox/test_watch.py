@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import process_tree
-from interlock.sandbox.watch import Watch
+from interlock.sandbox.child import process_tree
+from interlock.sandbox.child.job_monitor import JobMonitor
 from tests.unit.sandbox.conftest import open_descriptors
 
 
@@ -20,7 +20,7 @@ def test_a_question_that_nobody_looked_at_is_gone_for_the_next_job():
     with questions, asking, channel, server:
         questions.setblocking(False)
         before = open_descriptors()
-        watch = Watch(channel, launcher, questions, None, [])
+        watch = JobMonitor(channel, launcher, questions, None, [])
         with Path(os.devnull).open() as listener:
             socket.send_fds(asking, [b"?"], [listener.fileno()])
         watch._forget_questions()
@@ -38,13 +38,13 @@ def test_where_no_thread_can_be_had_memory_is_measured_at_a_later_look(monkeypat
     channel, server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     launcher = os.pidfd_open(os.getpid())
     with questions, asking, channel, server:
-        watch = Watch(channel, launcher, questions, None, [])
+        watch = JobMonitor(channel, launcher, questions, None, [])
         with monkeypatch.context() as patch:
             patch.setattr(_thread, "start_new_thread", refuse)
             assert not watch._is_too_large([os.getpid()], 1)
             assert watch._measurement is None
         assert not watch._is_too_large([os.getpid()], 1)
-        assert isinstance(watch._measurement, process_tree.Measurement)
+        assert isinstance(watch._measurement, process_tree.MemoryMeasurement)
         watch._measurement.wait()
         assert watch._is_too_large([os.getpid()], 1)
     os.close(launcher)

@@ -4,29 +4,35 @@ import pytest
 
 from interlock.channels.telegram.commands import COMMANDS
 from interlock.channels.telegram.updates import KNOWN_COMMANDS
-from interlock.infra.errors import BadUsage
-from interlock.session.slash import SLASH_COMMANDS, Place, Written, known_in, read_slash
+from interlock.core.errors import BadUsage
+from interlock.sessions.slash_commands import (
+    SLASH_COMMANDS,
+    ParsedSlashCommand,
+    Surface,
+    parse_slash_command,
+    slash_commands_for,
+)
 
 
 @pytest.mark.parametrize(
     ("words", "written"),
     [
-        ("/help", Written("help", "")),
-        ("  /Tools ", Written("tools", "")),
-        ("/mode plan", Written("mode", "plan")),
-        ("/mode\n plan ", Written("mode", "plan")),
-        ("/model", Written("model", "")),
+        ("/help", ParsedSlashCommand("help", "")),
+        ("  /Tools ", ParsedSlashCommand("tools", "")),
+        ("/mode plan", ParsedSlashCommand("mode", "plan")),
+        ("/mode\n plan ", ParsedSlashCommand("mode", "plan")),
+        ("/model", ParsedSlashCommand("model", "")),
     ],
 )
 def test_a_command_is_read_with_what_stands_behind_it(words, written):
-    assert read_slash(words, Place.page) == written
+    assert parse_slash_command(words, Surface.page) == written
 
 
 @pytest.mark.parametrize(
     "words", ["hello", "/etc/hosts", "read /mode", "/etc/hosts: what is in it?", "1/2"]
 )
 def test_a_message_is_none_even_where_it_begins_with_a_path(words):
-    assert read_slash(words, Place.terminal) is None
+    assert parse_slash_command(words, Surface.terminal) is None
 
 
 @pytest.mark.parametrize(
@@ -41,21 +47,21 @@ def test_a_message_is_none_even_where_it_begins_with_a_path(words):
 )
 def test_what_is_no_command_is_told_and_never_a_message(words, told):
     with pytest.raises(BadUsage) as refused:
-        read_slash(words, Place.terminal)
+        parse_slash_command(words, Surface.terminal)
     assert str(refused.value) == told
 
 
 def test_a_place_knows_its_own_commands_alone():
-    assert "quit" in known_in(Place.terminal)
-    assert "quit" not in known_in(Place.page)
+    assert "quit" in slash_commands_for(Surface.terminal)
+    assert "quit" not in slash_commands_for(Surface.page)
     with pytest.raises(BadUsage):
-        read_slash("/cancel", Place.terminal)
-    for place in Place:
-        assert {"help", "mode", "tools", "why", "undo", "new"} <= known_in(place).keys()
+        parse_slash_command("/cancel", Surface.terminal)
+    for place in Surface:
+        assert {"help", "mode", "tools", "why", "undo", "new"} <= slash_commands_for(place).keys()
 
 
 def test_telegram_lists_and_reads_what_the_table_has():
-    assert {name: each.about for name, each in known_in(Place.telegram).items()} == COMMANDS
-    assert known_in(Place.telegram).keys() == KNOWN_COMMANDS - {"start"}
+    assert {name: each.about for name, each in slash_commands_for(Surface.telegram).items()} == COMMANDS
+    assert slash_commands_for(Surface.telegram).keys() == KNOWN_COMMANDS - {"start"}
     # Telegram's own limit.
     assert all(3 <= len(each.about) <= 256 for each in SLASH_COMMANDS)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interlock.events.ledger import Scope
-from interlock.infra.errors import SessionNotFound
-from interlock.session.models import Role
-from interlock.session.transcript import read_for_task, read_messages, read_of_task
+from interlock.core.errors import SessionNotFound
+from interlock.log.stream_appender import EventScope
+from interlock.sessions.models import Role
+from interlock.sessions.transcript import read_messages, read_messages_through_task, read_task_messages
 
 CALL = [{"id": "c1", "name": "current_time", "arguments": "{}"}]
 
@@ -16,7 +16,7 @@ async def session(store) -> str:
     identity = (await store.sessions.create(opened_by="test")).id
 
     async def said(role: Role, text: str, task: str | None, **more: object) -> None:
-        await store.sessions.append_message(identity, role, text, scope=Scope(task), **more)
+        await store.sessions.append_message(identity, role, text, scope=EventScope(task), **more)
 
     await said(Role.user, "first", "t_1")
     await said(Role.assistant, "", "t_1", tool_calls=CALL)
@@ -30,7 +30,7 @@ async def session(store) -> str:
 
 def told(store, session: str, task: str | None) -> list[str]:
     with store.database.reading() as connection:
-        return [message.content for message in read_for_task(connection, session, task)]
+        return [message.content for message in read_messages_through_task(connection, session, task)]
 
 
 async def test_messages_come_in_the_order_they_were_stored(store, session):
@@ -67,7 +67,7 @@ async def test_without_a_task_everything_is_told_as_it_stands(store, session):
 
 async def test_what_belongs_to_no_task_stands_where_it_is(store, session):
     await store.sessions.append_message(session, Role.user, "by the way")
-    await store.sessions.append_message(session, Role.user, "fourth", scope=Scope("t_4"))
+    await store.sessions.append_message(session, Role.user, "fourth", scope=EventScope("t_4"))
     assert told(store, session, "t_4")[-2:] == ["by the way", "fourth"]
     assert "by the way" not in told(store, session, "t_3")
 
@@ -75,14 +75,14 @@ async def test_what_belongs_to_no_task_stands_where_it_is(store, session):
 async def test_a_tasks_own_messages_are_its_own_alone(store, session):
     with store.database.reading() as connection:
         first = read_messages(connection, session)[0].seq
-        own = read_of_task(connection, session, first, "t_1")
+        own = read_task_messages(connection, session, first, "t_1")
     assert [message.content for message in own] == ["first", "", "noon", "answer to first"]
 
 
 async def test_erased_and_unknown_sessions_have_nothing_to_tell(store, session):
     await store.delete(session, who="test")
     with store.database.reading() as connection:
-        for read in (read_messages, lambda db, where: read_for_task(db, where, None)):
+        for read in (read_messages, lambda db, where: read_messages_through_task(db, where, None)):
             with pytest.raises(SessionNotFound):
                 read(connection, session)
             with pytest.raises(SessionNotFound):

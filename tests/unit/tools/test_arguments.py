@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.infra.errors import ErrorCode, ToolError
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.tools.arguments import ArgumentValidator, closed_schema, decode_arguments
 
 SCHEMA = closed_schema(

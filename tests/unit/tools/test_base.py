@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interlock.config import modes
-from interlock.tools import base
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolGroup, ToolMode, policy_switches
+from interlock.tools import tool as tool_module
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolGroup, ToolMode, policy_switches
 from interlock.wiring import build_registry
 from tests.harness.tools import DeclaredTool, UndeclaredTool
 
@@ -17,8 +17,8 @@ TESTS = Path(__file__).parents[2]
 
 
 def test_modes_and_groups_are_words_and_live_with_the_tools():
-    assert (base.ToolMode, base.ToolGroup) == (modes.ToolMode, modes.ToolGroup)
-    assert {"ToolMode", "ToolGroup"} <= set(base.__all__)
+    assert (tool_module.ToolMode, tool_module.ToolGroup) == (modes.ToolMode, modes.ToolGroup)
+    assert {"ToolMode", "ToolGroup"} <= set(tool_module.__all__)
     for words in (ToolMode, ToolGroup):
         assert issubclass(words, StrEnum)
         assert all(f"{word}" == word.name == word.value for word in words)

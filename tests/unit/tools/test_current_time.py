@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import ErrorCode, ToolError
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox.profile import SandboxProfile
-from interlock.tools.base import ToolContext, ToolLimits
 from interlock.tools.builtins.current_time import CurrentTimeTool
+from interlock.tools.tool import ToolContext, ToolLimits
 
 CONTEXT = ToolContext(
     session_id="s",

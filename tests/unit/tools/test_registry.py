@@ -4,7 +4,7 @@ import pytest
 
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.tools.registry import ToolRegistry
-from tests.harness.logs import capture_logs
+from tests.harness.log_capture import capture_logs
 from tests.harness.tools import DeclaredTool, UndeclaredTool, file_reader
 
 ADMISSION = {

@@ -1,6 +1,6 @@
 """The envelope of every call: its fields are always there, whatever became of the call (S3-5.3)."""
 
-from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.tools.result import ToolFailure, ToolResult
 
 ALWAYS = {"ok", "exit_code", "stdout", "stderr", "truncated_lines", "truncated_bytes"}

@@ -5,10 +5,10 @@ import gc
 
 import pytest
 
-from interlock.worker.agent_handler import AgentHandler
-from interlock.worker.attempt import Lost
-from interlock.worker.handler import Failed
-from interlock.worker.live import Live
+from interlock.runtime.agent_handler import AgentHandler
+from interlock.runtime.attempt import LeaseLost
+from interlock.runtime.live_stream import LiveStream
+from interlock.runtime.task_handler import FailedOutcome
 from tests.unit.worker.test_attempt import Trial
 
 
@@ -37,12 +37,12 @@ class SlowToEnd:
 @pytest.mark.parametrize("signal", ["cancelled", "hurrying", "lost"])
 async def test_an_attempt_does_not_end_before_the_agents_work(signal):
     agent = SlowToEnd()
-    trial = Trial(AgentHandler(agent, Live(), None).handle, cancel_grace=0.01)
+    trial = Trial(AgentHandler(agent, LiveStream(), None).handle, cancel_grace=0.01)
     asyncio.get_running_loop().call_later(0.1, agent.may_end.set)
     event = trial.lease.lost if signal == "lost" else getattr(trial.signals, signal)
     end = await trial.end(event)
     assert agent.has_ended
-    assert isinstance(end, Lost if signal == "lost" else Failed)
+    assert isinstance(end, LeaseLost if signal == "lost" else FailedOutcome)
 
 
 async def test_what_goes_wrong_while_it_is_being_cancelled_is_not_told_by_the_garbage_collector():
@@ -50,7 +50,7 @@ async def test_what_goes_wrong_while_it_is_being_cancelled_is_not_told_by_the_ga
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
     agent = SlowToEnd(OSError("the disk is full"))
     agent.may_end.set()
-    trial = Trial(AgentHandler(agent, Live(), None).handle)
-    assert await trial.end(trial.signals.cancelled) == Failed("it was cancelled")
+    trial = Trial(AgentHandler(agent, LiveStream(), None).handle)
+    assert await trial.end(trial.signals.cancelled) == FailedOutcome("it was cancelled")
     gc.collect()
     assert unheard == []

@@ -6,19 +6,19 @@ import gc
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import (
+from interlock.core.errors import (
     AuditUnavailable,
     SessionFenced,
     SessionNotFound,
-    StoreAway,
     StoreCorrupt,
     StoreFull,
     StoreLocked,
+    StoreUnavailable,
 )
-from interlock.session.lease import Lease
-from interlock.worker.attempt import LeftOff, Lost, Signals, attempt
-from interlock.worker.handler import Done, Failed, Waiting
-from interlock.worker.rows import Task, TaskStatus
+from interlock.runtime.attempt import AttemptInterrupted, LeaseLost, StopSignals, attempt
+from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
+from interlock.runtime.task_rows import Task, TaskStatus
+from interlock.sessions.leases import Lease
 
 TASK = Task(
     id="t_1",
@@ -39,7 +39,7 @@ class Trial:
     def __init__(self, handling, *, cancel_grace: float = FOR_EVER, stop_grace: float = FOR_EVER) -> None:
         self._handling = handling
         self.lease = Lease("s_1", 1, "w1", 30.0)
-        self.signals = Signals(
+        self.signals = StopSignals(
             asyncio.Event(), cancel_grace, asyncio.Event(), stop_grace, hurrying=asyncio.Event()
         )
         self.begun, self.broken_off = asyncio.Event(), asyncio.Event()
@@ -72,7 +72,7 @@ async def hang(_task, _lease, _cancelled):
 
 async def obey(_task, _lease, cancelled):
     await cancelled.wait()
-    return Done()
+    return DoneOutcome()
 
 
 def returning(outcome):
@@ -89,7 +89,7 @@ def raising(error):
     return handling
 
 
-@pytest.mark.parametrize("outcome", [Done(), Failed("no"), Waiting("q_1")])
+@pytest.mark.parametrize("outcome", [DoneOutcome(), FailedOutcome("no"), WaitingOutcome("q_1")])
 async def test_what_the_handler_says_counts(outcome):
     assert await Trial(returning(outcome)).end() == outcome
 
@@ -97,17 +97,17 @@ async def test_what_the_handler_says_counts(outcome):
 @pytest.mark.parametrize(
     ("error", "end"),
     [
-        (SessionFenced("gone"), Lost()),
-        (SessionNotFound("gone"), Lost()),
-        (StoreCorrupt("it is damaged"), Failed("it is damaged")),
-        (caused(StoreCorrupt("it is damaged")), Failed("it could not be recorded")),
-        (StoreFull("no space left"), LeftOff()),
-        (caused(StoreFull("no space left")), LeftOff()),
-        (StoreLocked("the store is locked"), LeftOff()),
-        (StoreAway("the connection was lost"), LeftOff()),
-        (caused(StoreAway("the connection was lost")), LeftOff()),
-        (KeyError("inner"), Failed("an unexpected error ended it (KeyError)")),
-        (asyncio.CancelledError(), Failed("it was interrupted")),
+        (SessionFenced("gone"), LeaseLost()),
+        (SessionNotFound("gone"), LeaseLost()),
+        (StoreCorrupt("it is damaged"), FailedOutcome("it is damaged")),
+        (caused(StoreCorrupt("it is damaged")), FailedOutcome("it could not be recorded")),
+        (StoreFull("no space left"), AttemptInterrupted()),
+        (caused(StoreFull("no space left")), AttemptInterrupted()),
+        (StoreLocked("the store is locked"), AttemptInterrupted()),
+        (StoreUnavailable("the connection was lost"), AttemptInterrupted()),
+        (caused(StoreUnavailable("the connection was lost")), AttemptInterrupted()),
+        (KeyError("inner"), FailedOutcome("an unexpected error ended it (KeyError)")),
+        (asyncio.CancelledError(), FailedOutcome("it was interrupted")),
     ],
 )
 async def test_what_it_raises_is_told_in_a_sentence_without_internals(error, end):
@@ -116,17 +116,17 @@ async def test_what_it_raises_is_told_in_a_sentence_without_internals(error, end
 
 async def test_a_lost_lease_ends_it_at_once_whatever_it_says():
     trial = Trial(hang)
-    assert await trial.end(trial.lease.lost) == Lost()
+    assert await trial.end(trial.lease.lost) == LeaseLost()
     assert trial.broken_off.is_set()
 
     async def stubborn(_task, _lease, _cancelled):
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            return Done()
+            return DoneOutcome()
 
     trial = Trial(stubborn)
-    assert await trial.end(trial.lease.lost) == Lost()
+    assert await trial.end(trial.lease.lost) == LeaseLost()
 
 
 async def test_a_fault_that_came_with_a_lost_lease_is_not_told_by_the_garbage_collector():
@@ -138,47 +138,47 @@ async def test_a_fault_that_came_with_a_lost_lease_is_not_told_by_the_garbage_co
         raise SessionFenced("gone")
 
     trial = Trial(fenced)
-    assert await trial.end() == Lost()
+    assert await trial.end() == LeaseLost()
     gc.collect()
     assert unheard == []
 
 
 async def test_who_is_told_to_stop_may_end_by_itself():
     trial = Trial(obey)
-    assert await trial.end(trial.signals.cancelled) == Done()
+    assert await trial.end(trial.signals.cancelled) == DoneOutcome()
     assert not trial.broken_off.is_set()
 
 
 async def test_who_does_not_is_broken_off():
     trial = Trial(hang, cancel_grace=0.05)
-    assert await trial.end(trial.signals.cancelled) == Failed("it was interrupted")
+    assert await trial.end(trial.signals.cancelled) == FailedOutcome("it was interrupted")
     assert trial.broken_off.is_set()
 
 
 async def test_a_worker_that_stops_waits_and_then_leaves_it_to_others():
     trial = Trial(hang, stop_grace=0.05)
-    assert await trial.end(trial.signals.stopping) == LeftOff()
+    assert await trial.end(trial.signals.stopping) == AttemptInterrupted()
     assert trial.broken_off.is_set()
 
 
 async def test_what_ends_while_the_worker_stops_has_ended():
     async def soon(_task, _lease, _cancelled):
         await asyncio.sleep(0.05)
-        return Failed("no")
+        return FailedOutcome("no")
 
     trial = Trial(soon)
-    assert await trial.end(trial.signals.stopping) == Failed("no")
+    assert await trial.end(trial.signals.stopping) == FailedOutcome("no")
 
 
 async def test_in_a_hurry_nothing_is_waited_for():
     trial = Trial(hang)
-    assert await trial.end(trial.signals.stopping, trial.signals.hurrying) == LeftOff()
+    assert await trial.end(trial.signals.stopping, trial.signals.hurrying) == AttemptInterrupted()
 
 
 async def test_told_to_stop_while_the_worker_stops_it_is_not_left_to_others():
     trial = Trial(hang, cancel_grace=0.05, stop_grace=0.01)
     end = await trial.end(trial.signals.cancelled, trial.signals.stopping)
-    assert end == Failed("it was interrupted")
+    assert end == FailedOutcome("it was interrupted")
 
 
 async def test_cancelled_itself_an_attempt_takes_its_handler_along():

@@ -4,9 +4,9 @@ import asyncio
 
 from interlock.agent.events import TaskEnded, TextDelta, TurnCompleted
 from interlock.config.modes import ToolMode
-from interlock.worker.live import MAX_WAITING, Live, RunningText
-from interlock.worker.rows import Task, TaskStatus
-from interlock.worker.wire import Grown, Piece
+from interlock.runtime.bus import LogAppended, TextAppended
+from interlock.runtime.live_stream import MAX_WAITING, LiveStream, RunningText
+from interlock.runtime.task_rows import Task, TaskStatus
 
 
 def task(identity: str = "t_1", session: str = "s_1") -> Task:
@@ -28,7 +28,7 @@ async def heard(watching) -> list:
 
 
 async def test_the_running_text_is_there_from_its_beginning_until_its_turn_is_over():
-    live = Live()
+    live = LiveStream()
     assert live.running_text("s_1") is None
     live.publish(task(), TextDelta(1, 0, "Hel"))
     live.publish(task(), TextDelta(1, 3, "lo"))
@@ -42,14 +42,14 @@ async def test_the_running_text_is_there_from_its_beginning_until_its_turn_is_ov
 
 
 async def test_a_turn_that_is_asked_again_begins_anew():
-    live = Live()
+    live = LiveStream()
     live.publish(task(), TextDelta(1, 0, "half of"))
     live.publish(task(), TextDelta(1, 0, "all of it"))
     assert live.running_text("s_1") == RunningText("t_1", 1, "all of it")
 
 
 async def test_the_text_of_a_task_that_was_broken_off_is_forgotten():
-    live = Live()
+    live = LiveStream()
     live.publish(task(), TextDelta(1, 0, "half"))
     live.ended(task())
     assert live.running_text("s_1") is None
@@ -58,7 +58,7 @@ async def test_the_text_of_a_task_that_was_broken_off_is_forgotten():
 
 
 async def test_sessions_do_not_hear_each_other():
-    live = Live()
+    live = LiveStream()
     with live.watch("s_1") as first, live.watch("s_2") as second:
         live.publish(task(), TextDelta(1, 0, "one"))
         live.publish(task("t_2", "s_2"), TextDelta(1, 0, "two"))
@@ -68,7 +68,7 @@ async def test_sessions_do_not_hear_each_other():
 
 
 async def test_the_running_text_and_what_a_watcher_hears_fit_together():
-    live = Live()
+    live = LiveStream()
     live.publish(task(), TextDelta(1, 0, "Hel"))
     with live.watch("s_1") as watching:
         known = live.running_text("s_1").text
@@ -78,7 +78,7 @@ async def test_the_running_text_and_what_a_watcher_hears_fit_together():
 
 
 async def test_a_watcher_hears_until_it_is_told_of_the_end_and_waits_meanwhile():
-    live = Live()
+    live = LiveStream()
     with live.watch("s_1") as watching:
         told = []
 
@@ -96,7 +96,7 @@ async def test_a_watcher_hears_until_it_is_told_of_the_end_and_waits_meanwhile()
 
 
 async def test_who_falls_behind_is_cut_off_and_all_others_go_on():
-    live = Live()
+    live = LiveStream()
     with live.watch("s_1") as slow, live.watch("s_1") as other:
         for number in range(MAX_WAITING):
             live.publish(task(), TextDelta(1, number, "x"))
@@ -120,7 +120,7 @@ async def _first(watching, count: int):
 
 
 async def test_whoever_stops_watching_is_forgotten():
-    live = Live()
+    live = LiveStream()
     with live.watch("s_1"):
         assert live._watchers
     assert not live._watchers
@@ -156,20 +156,20 @@ class Waker:
     def tell(self, _task, _event):
         return True
 
-    def hear_of_more(self):
+    def on_remote_change(self):
         self.woken += 1
 
 
-def passed_on(speaker: Line, listener: Live) -> None:
+def passed_on(speaker: Line, listener: LiveStream) -> None:
     for signal in speaker.sent:
-        listener.hear_signal(signal)
+        listener.receive(signal)
     speaker.sent.clear()
 
 
 async def test_another_process_hears_the_text_as_it_grows_and_its_end():
     line, waker = Line(), Waker()
-    here, there = Live(line), Live(Line())
-    there.attach("s_1", waker)
+    here, there = LiveStream(line), LiveStream(Line())
+    there.subscribe("s_1", waker)
     here.publish(task(), TextDelta(1, 0, "Hel"))
     here.publish(task(), TextDelta(1, 3, "lo"))
     passed_on(line, there)
@@ -179,51 +179,51 @@ async def test_another_process_hears_the_text_as_it_grows_and_its_end():
     passed_on(line, there)
     assert there.running_text("s_1") is None
     assert waker.woken == 3
-    there.hear_signal(Grown("s_1"))
-    there.hear_signal(Grown("s_2"))
+    there.receive(LogAppended("s_1"))
+    there.receive(LogAppended("s_2"))
     assert waker.woken == 4
 
 
 async def test_what_nobody_watches_is_neither_kept_nor_asked_for():
     back = Line()
-    there, waker = Live(back), Waker()
-    there.hear_signal(Piece("s_1", "t_1", 1, 0, "text"))
-    there.hear_signal(Piece("s_1", "t_1", 1, 9, "more"))
+    there, waker = LiveStream(back), Waker()
+    there.receive(TextAppended("s_1", "t_1", 1, 0, "text"))
+    there.receive(TextAppended("s_1", "t_1", 1, 9, "more"))
     assert there.running_text("s_1") is None
-    there.attach("s_1", waker)
-    there.attach("s_1", other := Waker())
+    there.subscribe("s_1", waker)
+    there.subscribe("s_1", other := Waker())
     assert back.watched == ["s_1"]
-    there.hear_signal(Piece("s_1", "t_1", 1, 0, "text"))
-    there.detach("s_1", waker)
+    there.receive(TextAppended("s_1", "t_1", 1, 0, "text"))
+    there.unsubscribe("s_1", waker)
     assert there.running_text("s_1").text == "text"
-    there.detach("s_1", other)
+    there.unsubscribe("s_1", other)
     assert there.running_text("s_1") is None
     assert back.watched == []
     assert back.sent == []
 
 
 async def test_a_piece_that_comes_twice_is_heard_once():
-    line, there = Line(), Live(Line())
-    here = Live(line)
-    there.attach("s_1", Waker())
+    line, there = Line(), LiveStream(Line())
+    here = LiveStream(line)
+    there.subscribe("s_1", Waker())
     here.publish(task(), TextDelta(1, 0, "Hel"))
     here.publish(task(), TextDelta(1, 3, "lo"))
     doubled = [line.sent[0], line.sent[1], line.sent[1]]
     for signal in doubled:
-        there.hear_signal(signal)
+        there.receive(signal)
     assert there.running_text("s_1").text == "Hello"
 
 
 async def test_who_missed_the_beginning_asks_for_it_and_is_told():
     line, back = Line(), Line()
-    here, there = Live(line), Live(back)
+    here, there = LiveStream(line), LiveStream(back)
     here.publish(task(), TextDelta(1, 0, "Hel"))
     line.sent.clear()
     here.publish(task(), TextDelta(1, 3, "lo"))
     passed_on(line, there)
     assert there.running_text("s_1") is None
     assert back.sent == [], "nobody watches it there"
-    there.attach("s_1", Waker())
+    there.subscribe("s_1", Waker())
     here.publish(task(), TextDelta(1, 5, "!"))
     passed_on(line, there)
     passed_on(back, here)
@@ -233,7 +233,7 @@ async def test_who_missed_the_beginning_asks_for_it_and_is_told():
 
 async def test_a_text_that_is_given_here_is_not_overwritten_from_elsewhere():
     line, other = Line(), Line()
-    here, zombie = Live(line), Live(other)
+    here, zombie = LiveStream(line), LiveStream(other)
     here.publish(task(), TextDelta(1, 0, "mine"))
     zombie.publish(task(), TextDelta(1, 0, "old"))
     zombie.publish(task(), TaskEnded("done"))
@@ -242,16 +242,16 @@ async def test_a_text_that_is_given_here_is_not_overwritten_from_elsewhere():
 
 
 async def test_nobody_on_the_wire_makes_a_text_grow_without_end(monkeypatch):
-    monkeypatch.setattr("interlock.worker.live.MAX_HEARD_CHARS", 1000)
-    there, waker = Live(Line()), Waker()
-    there.attach("s_1", waker)
-    there.hear_signal(Piece("s_1", "t_1", 1, 0, "x" * 900))
+    monkeypatch.setattr("interlock.runtime.live_stream.MAX_HEARD_CHARS", 1000)
+    there, waker = LiveStream(Line()), Waker()
+    there.subscribe("s_1", waker)
+    there.receive(TextAppended("s_1", "t_1", 1, 0, "x" * 900))
     for _ in range(100):
-        there.hear_signal(Piece("s_1", "t_1", 1, 900, ""))
-        there.hear_signal(Piece("s_1", "t_1", 1, 900, "y" * 101))
-    pieces = there.running_pieces("s_1")
+        there.receive(TextAppended("s_1", "t_1", 1, 900, ""))
+        there.receive(TextAppended("s_1", "t_1", 1, 900, "y" * 101))
+    pieces = there.running_buffer("s_1")
     assert (pieces.chars, len(pieces.pieces)) == (900, 1)
-    there.hear_signal(Piece("s_1", "t_1", 1, 900, "y" * 100))
+    there.receive(TextAppended("s_1", "t_1", 1, 900, "y" * 100))
     assert pieces.chars == 1000
-    there.hear_signal(Piece("s_1", "t_1", 1, 0, "z" * 2000))
+    there.receive(TextAppended("s_1", "t_1", 1, 0, "z" * 2000))
     assert there.running_text("s_1").text == ""

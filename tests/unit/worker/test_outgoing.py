@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.worker import outgoing
-from interlock.worker.outgoing import Outgoing
-from interlock.worker.wire import Grown, Piece, Ring, Silence
+from interlock.runtime import send_buffer
+from interlock.runtime.bus import LogAppended, TextAppended, TextEnded, WorkAvailable
+from interlock.runtime.send_buffer import SendBuffer
 
 
 def said(signals) -> list:
     async def run():
-        waiting: Outgoing[str] = Outgoing()
+        waiting: SendBuffer[str] = SendBuffer()
         for signal in signals:
             waiting.put(signal)
         async with asyncio.timeout(1):
@@ -26,42 +26,56 @@ def said(signals) -> list:
 def test_pieces_that_follow_one_another_become_one(texts):
     offset, pieces = 0, []
     for text in texts:
-        pieces.append(Piece("s", "t", 1, offset, text))
+        pieces.append(TextAppended("s", "t", 1, offset, text))
         offset += len(text)
-    assert said(pieces) == [Piece("s", "t", 1, 0, "".join(texts))]
+    assert said(pieces) == [TextAppended("s", "t", 1, 0, "".join(texts))]
 
 
 @pytest.mark.parametrize(
     "after",
     [
-        Piece("s", "t", 1, 4, "x"),
-        Piece("s", "t", 1, 0, "x"),
-        Piece("s", "t", 2, 3, "x"),
-        Piece("s", "u", 1, 3, "x"),
+        TextAppended("s", "t", 1, 4, "x"),
+        TextAppended("s", "t", 1, 0, "x"),
+        TextAppended("s", "t", 2, 3, "x"),
+        TextAppended("s", "u", 1, 3, "x"),
     ],
 )
 def test_what_does_not_follow_stays_by_itself(after):
-    before = Piece("s", "t", 1, 0, "abc")
+    before = TextAppended("s", "t", 1, 0, "abc")
     assert said([before, after]) == [before, after]
 
 
 def test_an_end_is_said_after_what_it_ends_and_before_what_comes_next():
-    first, end, then = Piece("s", "t", 1, 0, "a"), Silence("s", "t"), Piece("s", "t", 2, 0, "b")
-    assert said([first, end, then, Piece("s", "t", 2, 1, "c")]) == [first, end, Piece("s", "t", 2, 0, "bc")]
+    first, end, then = (
+        TextAppended("s", "t", 1, 0, "a"),
+        TextEnded("s", "t"),
+        TextAppended("s", "t", 2, 0, "b"),
+    )
+    assert said([first, end, then, TextAppended("s", "t", 2, 1, "c")]) == [
+        first,
+        end,
+        TextAppended("s", "t", 2, 0, "bc"),
+    ]
 
 
 def test_the_same_said_twice_is_said_once():
-    assert said([Ring("s"), Grown("s"), Ring("s"), Grown("s"), Ring("u")]) == [
-        Ring("s"),
-        Grown("s"),
-        Ring("u"),
+    assert said(
+        [WorkAvailable("s"), LogAppended("s"), WorkAvailable("s"), LogAppended("s"), WorkAvailable("u")]
+    ) == [
+        WorkAvailable("s"),
+        LogAppended("s"),
+        WorkAvailable("u"),
     ]
 
 
 def test_a_long_piece_is_cut(monkeypatch):
-    monkeypatch.setattr(outgoing, "MAX_PIECE_CHARS", 4)
+    monkeypatch.setattr(send_buffer, "MAX_PIECE_CHARS", 4)
     parts = said(
-        [Piece("s", "t", 1, 10, "abcdefghij"), Piece("s", "t", 1, 20, "kl"), Piece("s", "t", 1, 22, "m")]
+        [
+            TextAppended("s", "t", 1, 10, "abcdefghij"),
+            TextAppended("s", "t", 1, 20, "kl"),
+            TextAppended("s", "t", 1, 22, "m"),
+        ]
     )
     assert [(part.offset, part.text) for part in parts] == [
         (10, "abcd"),
@@ -72,20 +86,24 @@ def test_a_long_piece_is_cut(monkeypatch):
 
 
 def test_an_empty_piece_is_kept():
-    assert said([Piece("s", "t", 1, 0, "")]) == [Piece("s", "t", 1, 0, "")]
+    assert said([TextAppended("s", "t", 1, 0, "")]) == [TextAppended("s", "t", 1, 0, "")]
 
 
 def test_when_too_much_waits_the_oldest_is_dropped(monkeypatch):
-    monkeypatch.setattr(outgoing, "MAX_WAITING", 3)
-    assert said([Ring(f"s{number}") for number in range(5)]) == [Ring("s2"), Ring("s3"), Ring("s4")]
+    monkeypatch.setattr(send_buffer, "MAX_WAITING", 3)
+    assert said([WorkAvailable(f"s{number}") for number in range(5)]) == [
+        WorkAvailable("s2"),
+        WorkAvailable("s3"),
+        WorkAvailable("s4"),
+    ]
 
 
 async def test_what_was_given_away_does_not_come_again_and_things_are_let_go():
-    waiting: Outgoing[str] = Outgoing()
-    waiting.put(Piece("s", "t", 1, 0, "a"))
+    waiting: SendBuffer[str] = SendBuffer()
+    waiting.put(TextAppended("s", "t", 1, 0, "a"))
     waiting.let_go("subscription")
-    assert await waiting.next() == ([Piece("s", "t", 1, 0, "a")], ["subscription"])
+    assert await waiting.next() == ([TextAppended("s", "t", 1, 0, "a")], ["subscription"])
     assert waiting.is_busy
-    waiting.put(Ring("s"))
-    assert await waiting.next() == ([Ring("s")], [])
+    waiting.put(WorkAvailable("s"))
+    assert await waiting.next() == ([WorkAvailable("s")], [])
     assert not waiting.is_busy

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from interlock.workflow.folder import WorkflowFolder
+from interlock.workflow.directory import WorkflowDirectory
 from interlock.workflow.graph import Workflow
-from interlock.workflow.reading import Reading
+from interlock.workflow.parser import WorkflowParser
 
 TOOLS = frozenset({"read_file", "write_file", "bash", "ask_user"})
 AGENTS = {"coder": "c" * 64, "critic": "d" * 64}
@@ -60,7 +60,7 @@ REVIEWED_FILES = {
 
 def read(graph: str, files: dict[str, str] | None = None) -> tuple[Workflow | None, list[str]]:
     """The workflow, and the problems of its files alone."""
-    reading = Reading("test", TOOLS)
+    reading = WorkflowParser("test", TOOLS)
     workflow = reading.workflow(graph, REVIEWED_FILES if files is None else files)
     return workflow, [str(problem) for problem in reading.problems]
 
@@ -73,8 +73,8 @@ def put(folder: Path, name: str, graph: str = REVIEWED, files: dict[str, str] | 
         (place / file).write_text(text)
 
 
-def opened(folder: Path) -> WorkflowFolder:
-    return WorkflowFolder(folder, TOOLS, lambda: AGENTS)
+def opened(folder: Path) -> WorkflowDirectory:
+    return WorkflowDirectory(folder, TOOLS, lambda: AGENTS)
 
 
 def problems(folder: Path, name: str) -> list[str]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.conditions import MAX_CHARS, Malformed, parse_condition
-from tests.harness.tables import each_row
+from interlock.workflow.conditions import MAX_CHARS, InvalidCondition, parse_condition
+from tests.harness.case_tables import each_row
 
 KNOWN = {
     ("review", "outcome"): "approve",
@@ -59,13 +59,13 @@ def test_a_condition_says_what_it_says(text, expected):
     ],
 )
 def test_what_is_no_condition_is_told_with_its_place(text, column):
-    with pytest.raises(Malformed) as told:
+    with pytest.raises(InvalidCondition) as told:
         parse_condition(text)
     assert told.value.column == column
 
 
 def test_a_condition_is_bounded():
-    with pytest.raises(Malformed, match="500 characters"):
+    with pytest.raises(InvalidCondition, match="500 characters"):
         parse_condition("a.b == 1 or " * 60 + "true")
 
 
@@ -79,7 +79,7 @@ def test_whatever_is_written_it_is_a_condition_with_a_truth_or_a_fault_with_a_pl
     faults = []
     try:
         condition = parse_condition(text)
-    except Malformed as malformed:
+    except InvalidCondition as malformed:
         faults.append(malformed.column)
     else:
         for value in (None, True, "a", 3, 1.5):

@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.checks import graph_problems
 from interlock.workflow.conditions import parse_condition
-from interlock.workflow.graph import Brief, Edge, Node, NodeKind, Workflow
-from interlock.workflow.machine import (
-    Book,
-    Complete,
-    Enter,
-    Fail,
-    Finish,
-    GiveUp,
-    Place,
-    Seen,
+from interlock.workflow.graph import NodeKind, StepBrief, Workflow, WorkflowEdge, WorkflowNode
+from interlock.workflow.graph_checks import graph_problems
+from interlock.workflow.state_machine import (
+    AbandonRun,
+    CompleteNode,
+    EnterNode,
+    FailNode,
+    FinishRun,
+    NodePosition,
+    PastVisit,
+    RunStateMachine,
     VisitStatus,
-    Walk,
-    Work,
+    WorkflowSet,
+    WorkOnStep,
 )
 from tests.unit.workflow.graphs import REVIEWED, read
 
@@ -26,15 +26,15 @@ class Run:
     """Keeps what a store would keep, move by move."""
 
     def __init__(self, *workflows: Workflow) -> None:
-        self.book = Book(workflows[0].name, {each.name: each for each in workflows})
-        self.seen: list[Seen] = []
+        self.book = WorkflowSet(workflows[0].name, {each.name: each for each in workflows})
+        self.seen: list[PastVisit] = []
         self.artifacts: dict[str, str] = {}
-        self.at: Place | None = None
+        self.at: NodePosition | None = None
         self.end: object = None
         self.take(self.walk().begin())
 
-    def walk(self) -> Walk:
-        return Walk(self.book, tuple(self.seen), self.artifacts)
+    def walk(self) -> RunStateMachine:
+        return RunStateMachine(self.book, tuple(self.seen), self.artifacts)
 
     def come_to(self, outcome: str = "") -> "Run":
         self.take(self.walk().advance(self.at, outcome))
@@ -45,25 +45,25 @@ class Run:
         self.at = None
         for move in moves:
             match move:
-                case Enter(place, _):
-                    self.seen.append(Seen(place, VisitStatus.active))
-                case Complete(place, outcome, _):
+                case EnterNode(place, _):
+                    self.seen.append(PastVisit(place, VisitStatus.active))
+                case CompleteNode(place, outcome, _):
                     self.close(place, VisitStatus.completed, outcome)
-                case Fail(place, _):
+                case FailNode(place, _):
                     self.close(place, VisitStatus.failed, "")
                     self.end = move
-                case Work(place):
+                case WorkOnStep(place):
                     self.at = place
-                case Finish() | GiveUp():
+                case FinishRun() | AbandonRun():
                     self.end = move
 
-    def close(self, place: Place, status: VisitStatus, outcome: str) -> None:
+    def close(self, place: NodePosition, status: VisitStatus, outcome: str) -> None:
         at = max(n for n, seen in enumerate(self.seen) if seen.place == place)
         assert self.seen[at].status is VisitStatus.active
-        self.seen[at] = Seen(place, status, outcome)
+        self.seen[at] = PastVisit(place, status, outcome)
 
     @property
-    def completed(self) -> list[tuple[Place, str]]:
+    def completed(self) -> list[tuple[NodePosition, str]]:
         return [(seen.place, seen.outcome) for seen in self.seen if seen.status is VisitStatus.completed]
 
 
@@ -79,7 +79,7 @@ def test_a_review_sends_the_work_back_until_it_approves():
     run.come_to().come_to().come_to("needs_work")
     assert run.at == ("", "build")
     run.come_to().come_to("approve")
-    assert run.end == Finish("done")
+    assert run.end == FinishRun("done")
     names = [place.node for place, _ in run.completed]
     assert [outcome for place, outcome in run.completed if place.node == "verdict"] == ["build", "done"]
     assert names == ["plan", "build", "review", "verdict", "build", "review", "verdict", "done"]
@@ -89,7 +89,7 @@ def test_a_circle_ends_at_the_number_of_visits_that_the_file_allows():
     run = Run(reviewed()).come_to()
     for _ in range(3):
         run.come_to().come_to("needs_work")
-    assert run.end == GiveUp("build was visited 3 times, the maximum")
+    assert run.end == AbandonRun("build was visited 3 times, the maximum")
 
 
 def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
@@ -106,35 +106,37 @@ def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
 
 def test_a_step_that_lists_its_outcomes_must_say_one():
     run = Run(reviewed()).come_to().come_to().come_to("")
-    assert run.end == Fail(
-        Place("", "review"), "review did not name its outcome (one of: approve, needs_work)"
+    assert run.end == FailNode(
+        NodePosition("", "review"), "review did not name its outcome (one of: approve, needs_work)"
     )
 
 
-def small(*edges: Edge, more: dict[str, Node] | None = None) -> Workflow:
+def small(*edges: WorkflowEdge, more: dict[str, WorkflowNode] | None = None) -> Workflow:
     nodes = {
-        "a": Node(name="a", kind=NodeKind.step, brief=Brief("do")),
-        "b": Node(name="b", kind=NodeKind.end, outcome="b"),
-        "c": Node(name="c", kind=NodeKind.end, outcome="c"),
+        "a": WorkflowNode(name="a", kind=NodeKind.step, brief=StepBrief("do")),
+        "b": WorkflowNode(name="b", kind=NodeKind.end, outcome="b"),
+        "c": WorkflowNode(name="c", kind=NodeKind.end, outcome="c"),
     } | (more or {})
     return Workflow("small", "small", "a", nodes, edges)
 
 
 def edge(
     source: str, target: str, label: str = "", condition: str = "", default: bool = False, line=1
-) -> Edge:
+) -> WorkflowEdge:
     parsed = parse_condition(condition) if condition else None
-    return Edge(source=source, target=target, label=label, condition=parsed, is_default=default, line=line)
+    return WorkflowEdge(
+        source=source, target=target, label=label, condition=parsed, is_default=default, line=line
+    )
 
 
 def test_labels_are_chosen_by_the_step_and_a_default_by_nobody():
     workflow = small(edge("a", "b", "yes"), edge("a", "c", "no"))
-    assert Run(workflow).come_to("yes").end == Finish("b")
-    assert Run(workflow).come_to("no").end == Finish("c")
+    assert Run(workflow).come_to("yes").end == FinishRun("b")
+    assert Run(workflow).come_to("no").end == FinishRun("c")
     unsaid = Run(workflow).come_to("")
-    assert unsaid.end == Fail(Place("", "a"), "a did not choose an edge (valid: yes, no)")
+    assert unsaid.end == FailNode(NodePosition("", "a"), "a did not choose an edge (valid: yes, no)")
     with_default = small(edge("a", "b", "yes"), edge("a", "c", "no", default=True))
-    assert Run(with_default).come_to("").end == Finish("c")
+    assert Run(with_default).come_to("").end == FinishRun("c")
 
 
 def test_a_label_with_a_condition_is_open_only_while_it_holds():
@@ -148,14 +150,14 @@ def test_a_label_with_a_condition_is_open_only_while_it_holds():
 
 def test_two_conditions_that_hold_are_a_clear_fault():
     workflow = small(edge("a", "b", condition="true", line=4), edge("a", "c", condition="true", line=9))
-    assert Run(workflow).come_to("").end == Fail(
-        Place("", "a"), "more than one condition holds at a (lines 4 and 9); only one may hold"
+    assert Run(workflow).come_to("").end == FailNode(
+        NodePosition("", "a"), "more than one condition holds at a (lines 4 and 9); only one may hold"
     )
 
 
 def test_a_subworkflow_runs_in_a_frame_of_its_own_and_its_end_is_its_outcome():
     inner = small(edge("a", "b", "yes"), edge("a", "c", "no"))
-    sub = Node(name="sub", kind=NodeKind.subworkflow, workflow="small")
+    sub = WorkflowNode(name="sub", kind=NodeKind.subworkflow, workflow="small")
     again = edge("sub", "sub", "c")
     outer = Workflow(
         "outer",
@@ -168,9 +170,9 @@ def test_a_subworkflow_runs_in_a_frame_of_its_own_and_its_end_is_its_outcome():
     assert run.at == ("sub#1/", "a")
     run.come_to("no")
     assert run.at == ("sub#2/", "a")
-    assert run.come_to("yes").end == Finish("b")
-    assert (Place("", "sub"), "c") in run.completed
-    assert (Place("", "sub"), "b") in run.completed
+    assert run.come_to("yes").end == FinishRun("b")
+    assert (NodePosition("", "sub"), "c") in run.completed
+    assert (NodePosition("", "sub"), "b") in run.completed
 
 
 # -- any graph -----------------------------------------------------------------------------------------
@@ -183,11 +185,11 @@ CONDITIONS = ('a.outcome == "yes"', "b.visits > 1", "run.steps < 3", "artifacts.
 def workflows(draw) -> Workflow:
     kinds = st.sampled_from([NodeKind.step, NodeKind.step, NodeKind.decision, NodeKind.merge, NodeKind.end])
     nodes = {
-        name: Node(
+        name: WorkflowNode(
             name=name,
             kind=draw(kinds),
             outcome=name,
-            brief=Brief("do", outcomes=draw(st.sampled_from([(), ("yes", "no")]))),
+            brief=StepBrief("do", outcomes=draw(st.sampled_from([(), ("yes", "no")]))),
             max_visits=draw(st.integers(1, 4)),
         )
         for name in NAMES[: draw(st.integers(1, len(NAMES)))]
@@ -212,14 +214,14 @@ def workflows(draw) -> Workflow:
 def test_any_run_moves_along_edges_ends_and_keeps_what_it_completed(workflow, outcomes):
     """Also where the checks would have refused the graph: the machine itself is what holds."""
     run = Run(workflow)
-    before: list[tuple[Place, str]] = []
+    before: list[tuple[NodePosition, str]] = []
     for outcome in [*outcomes, *[""] * 40]:
-        came_from: list[Edge] = []
+        came_from: list[WorkflowEdge] = []
         for move in run.moves:
-            if isinstance(move, Complete) and move.edge is not None:
-                assert move.edge in workflow.ways_from(move.place.node)
+            if isinstance(move, CompleteNode) and move.edge is not None:
+                assert move.edge in workflow.edges_from(move.place.node)
                 came_from.append(move.edge)
-            if isinstance(move, Enter) and came_from:
+            if isinstance(move, EnterNode) and came_from:
                 assert move.place.node == came_from[-1].target
         assert run.completed[: len(before)] == before
         assert len([s for s in run.seen if s.status is VisitStatus.active]) <= 1
@@ -227,7 +229,7 @@ def test_any_run_moves_along_edges_ends_and_keeps_what_it_completed(workflow, ou
         if run.at is None:
             break
         run.come_to(outcome)
-    assert isinstance(run.end, Finish | GiveUp | Fail)
+    assert isinstance(run.end, FinishRun | AbandonRun | FailNode)
     steps = [place for place, _ in run.completed if workflow.nodes[place.node].kind is NodeKind.step]
     assert len(steps) <= workflow.max_steps
     for name, node in workflow.nodes.items():
@@ -246,7 +248,7 @@ def test_a_graph_without_problems_never_leaves_a_run_without_a_way_where_the_out
             break
         place = run.at
         run.come_to(outcome)
-        if isinstance(run.end, Fail):
+        if isinstance(run.end, FailNode):
             # Then it was a decision behind it that two conditions held at.
             assert run.end.place != place
             assert "more than one condition" in run.end.reason
@@ -300,8 +302,8 @@ def test_a_visit_that_says_nothing_has_not_said_what_the_one_before_it_said():
 def test_a_silent_visit_pauses_where_there_is_no_default_whatever_was_said_before():
     graph = OUTSPOKEN.replace("default = true", "condition = 'review.outcome == \"needs_work\"'")
     run = Run(read(graph, OUTSPOKEN_FILES)[0]).come_to("approve").come_to("again").come_to("")
-    assert isinstance(run.end, Fail)
+    assert isinstance(run.end, FailNode)
     assert "did not name its outcome" in run.end.reason
     listed = OUTSPOKEN_FILES | {"review.md": "Look.\n"}
     silent = Run(read(graph.replace('"approve"', '"done"'), listed)[0]).come_to("done").come_to("again")
-    assert isinstance(silent.come_to("").end, Fail)
+    assert isinstance(silent.come_to("").end, FailNode)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
-from interlock.workflow import folder
-from interlock.workflow.folder import WorkflowInvalid, WorkflowNotFound, unpinned
+from interlock.workflow import directory
+from interlock.workflow.directory import WorkflowInvalid, WorkflowNotFound, load_pinned_workflows
 from interlock.workflow.graph import NodeKind
 from tests.unit.workflow.graphs import REVIEWED, REVIEWED_FILES, opened, problems, put, read
 
@@ -29,7 +29,7 @@ def test_a_workflow_is_read_as_it_is_written():
     assert workflow.nodes["review"].brief.tools.denied_tools == {"bash"}
     assert workflow.outcomes_of("review") == ("approve", "needs_work")
     assert workflow.agents == ("coder", "critic")
-    assert [edge.label for edge in workflow.ways_from("verdict")] == ["", ""]
+    assert [edge.label for edge in workflow.edges_from("verdict")] == ["", ""]
 
 
 def line_of(text: str, words: str) -> int:
@@ -163,14 +163,14 @@ def test_what_is_pinned_holds_everything_and_its_hash_follows_every_file(tmp_pat
     again = opened(tmp_path).pin("outer")
     assert again.digest != pinned.digest
     assert "Build it well." in again.workflows()["inner"].nodes["build"].brief.text
-    assert unpinned(pinned.document)["inner"].nodes["build"].brief.text == "Build it."
+    assert load_pinned_workflows(pinned.document)["inner"].nodes["build"].brief.text == "Build it."
 
 
 def test_what_is_pinned_is_what_was_checked_though_somebody_edits_it_meanwhile(tmp_path, monkeypatch):
     """Whoever read a file twice would find another brief the second time, by an agent that is not there."""
     put(tmp_path, "inner")
     put(tmp_path, "outer", nested("inner"))
-    read_it = folder.read_plain
+    read_it = directory.read_regular_file
 
     def read_and_edit(place: int, file: str, limit: int):
         found = read_it(place, file, limit)
@@ -180,7 +180,7 @@ def test_what_is_pinned_is_what_was_checked_though_somebody_edits_it_meanwhile(t
             os.close(written)
         return found
 
-    monkeypatch.setattr(folder, "read_plain", read_and_edit)
+    monkeypatch.setattr(directory, "read_regular_file", read_and_edit)
     pinned = opened(tmp_path).pin("outer")
     assert "Take it all" not in pinned.document
     assert pinned.agents == {"coder": "c" * 64, "critic": "d" * 64}

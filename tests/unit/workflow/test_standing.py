@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from interlock.config.modes import ToolMode
 from interlock.workflow.graph import NodeKind
-from interlock.workflow.machine import VisitStatus
-from interlock.workflow.rows import Run, RunStatus, Standing, Visit
+from interlock.workflow.run_rows import NodeVisit, RunState, RunStatus, WorkflowRun
+from interlock.workflow.state_machine import VisitStatus
 
-RUN = Run(
+RUN = WorkflowRun(
     session_id="s",
     workflow="w",
     digest="",
@@ -22,8 +22,8 @@ RUN = Run(
 )
 
 
-def visit(number: int, node: str, status: VisitStatus, ended: int, **more: object) -> Visit:
-    made = Visit(
+def visit(number: int, node: str, status: VisitStatus, ended: int, **more: object) -> NodeVisit:
+    made = NodeVisit(
         session_id="s",
         number=number,
         frame="",
@@ -44,7 +44,7 @@ def test_what_failed_last_is_where_it_is_though_the_clock_was_set_back():
         visit(2, "build", VisitStatus.completed, 1000, retry_of=1),
         visit(3, "deploy", VisitStatus.failed, 1500),
     )
-    assert Standing(RUN, visits).at.node == "deploy"
+    assert RunState(RUN, visits).at.node == "deploy"
 
 
 def test_a_subworkflow_that_failed_after_its_step_was_retried_is_where_it_is():
@@ -54,4 +54,4 @@ def test_a_subworkflow_that_failed_after_its_step_was_retried_is_where_it_is():
         visit(2, "write", VisitStatus.failed, 2000, frame="polish#1/"),
         visit(3, "write", VisitStatus.completed, 1500, frame="polish#1/", retry_of=2),
     ]
-    assert Standing(RUN, (around, *inside)).at == around
+    assert RunState(RUN, (around, *inside)).at == around

@@ -11,42 +11,42 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from interlock.channels.telegram.asking import (
-    Answered,
-    Changed,
-    State,
-    Step,
-    asks_again,
-    pressed,
-    refused,
-    replied,
+from interlock.channels.telegram.commands import MODE_BUTTON, TelegramCommands
+from interlock.channels.telegram.message_content import MessageContent
+from interlock.channels.telegram.message_splitter import MAX_UNITS, split_message, utf16_length
+from interlock.channels.telegram.outbox import ChatOutbox
+from interlock.channels.telegram.questions import (
+    AnswerInProgress,
+    AnswerState,
+    AnswerStep,
+    CompleteAnswer,
+    apply_button,
+    apply_reply,
+    needs_new_prompt,
+    with_rejection,
 )
-from interlock.channels.telegram.commands import MODE_PRESS, Commands
-from interlock.channels.telegram.content import Content
-from interlock.channels.telegram.records import Records, ShownTask, Waiting
-from interlock.channels.telegram.services import Services, person
-from interlock.channels.telegram.splitting import MAX_UNITS, split, units
-from interlock.channels.telegram.updates import Incoming, Kind
-from interlock.channels.telegram.view import TaskView
-from interlock.channels.telegram.wall import Wall
+from interlock.channels.telegram.services import TelegramServices, person
+from interlock.channels.telegram.store import DisplayedTask, InboxEntry, TelegramStore
+from interlock.channels.telegram.task_view import TaskView
+from interlock.channels.telegram.updates import IncomingKind, IncomingMessage
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.events.chain import now_us
-from interlock.infra.errors import (
+from interlock.core.errors import (
     InvalidAnswer,
-    PersonError,
     QuestionClosed,
     QuestionNotFound,
     SessionBusy,
     StoreConflict,
     StoreError,
+    UserError,
 )
-from interlock.infra.logging import Log
-from interlock.questions.rows import Question, Status
-from interlock.session.models import title_from
+from interlock.core.logging import StructuredLogger
+from interlock.log.hash_chain import now_us
+from interlock.questions.rows import Question, QuestionStatus
+from interlock.sessions.models import title_from_message
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
-MAX_TOGETHER = 50
+MAX_MESSAGES_PER_TASK = 50
 # How often a message that found no room in the queue is tried again.
 BUSY_SECONDS = 2.0
 STORE_SECONDS = 1.0
@@ -56,14 +56,14 @@ TELL_BUSY_SECONDS = 60.0
 
 ONLY_TEXT = "I can read only text. Write a message, or send the picture with a caption."
 CLOSED = "That question is closed."
-NOT_ASKED = "Only the person who started this task, or an operator, can answer."
+NOT_ALLOWED_TO_ANSWER = "Only the person who started this task, or an operator, can answer."
 FAULT = "An internal error occurred. The operator can find the details in the log."
 
 
-class House(Protocol):
+class TaskDisplay(Protocol):
     """Where the tasks of all chats are shown."""
 
-    def begin(self, task: ShownTask) -> None: ...
+    def begin(self, task: DisplayedTask) -> None: ...
 
     def forget(self, task_id: str) -> None: ...
 
@@ -72,18 +72,18 @@ class House(Protocol):
     def view(self, task_id: str) -> TaskView | None: ...
 
 
-class Conversation:
+class ChatConversation:
     def __init__(
         self,
-        wall: Wall,
+        outbox: ChatOutbox,
         *,
-        services: Services,
-        records: Records,
-        commands: Commands,
-        house: House,
+        services: TelegramServices,
+        records: TelegramStore,
+        commands: TelegramCommands,
+        house: TaskDisplay,
     ) -> None:
-        self._wall = wall
-        self._chat = wall.chat_id
+        self._outbox = outbox
+        self._chat = outbox.chat_id
         self._services = services
         self._records = records
         self._commands = commands
@@ -114,12 +114,12 @@ class Conversation:
                     async with asyncio.timeout(wait):
                         await self._bell.wait()
 
-    def say(self, content: Content) -> None:
+    def say(self, content: MessageContent) -> None:
         text = self._services.redactor.text(content.text)
-        parts = [part.source for part in split(text) if part.source.strip()]
+        parts = [part.source for part in split_message(text) if part.source.strip()]
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
-            self._wall.say(Content(part.strip(), buttons=content.buttons if is_last else ()))
+            self._outbox.say(MessageContent(part.strip(), buttons=content.buttons if is_last else ()))
 
     # -- in order --
 
@@ -136,30 +136,30 @@ class Conversation:
                 if not is_busy and await self._put(each.task_id, group):
                     return 0.0
                 is_busy = True
-            elif each.incoming.kind is Kind.text:
+            elif each.incoming.kind is IncomingKind.text:
                 return await self._deal_with_text(waiting[place:])
             else:
                 await self._deal(each.incoming)
                 return 0.0
         return BUSY_SECONDS if is_busy else None
 
-    async def _deal_with_text(self, waiting: Sequence[Waiting]) -> float:
+    async def _deal_with_text(self, waiting: Sequence[InboxEntry]) -> float:
         first = waiting[0].incoming
         question_id: str | None = first.answers
         if first.reply_to is not None and not question_id:
-            question_id = await self._records.question_shown_by(self._chat, first.reply_to)
+            question_id = await self._records.question_of_message(self._chat, first.reply_to)
         if question_id and await self._guarded(first, self._reply(first, question_id)):
             await self._records.done([first])
             return 0.0
-        group, wait = _together(waiting, self._services.given.pending_seconds)
+        group, wait = _group_messages(waiting, self._services.given.pending_seconds)
         if wait <= 0:
             await self._seal(group)
         return max(0.0, wait)
 
-    async def _seal(self, group: Sequence[Incoming]) -> None:
+    async def _seal(self, group: Sequence[IncomingMessage]) -> None:
         first = group[0]
         session_id = await self._records.session_of(self._chat)
-        task = ShownTask(
+        task = DisplayedTask(
             self._records.task_id(first),
             self._chat,
             session_id or self._records.session_id(first),
@@ -168,24 +168,24 @@ class Conversation:
         )
         await self._records.seal(group, task)
 
-    async def _put(self, task_id: str, group: Sequence[Incoming]) -> bool:
+    async def _put(self, task_id: str, group: Sequence[IncomingMessage]) -> bool:
         """False: there is no room for it yet."""
         task = await self._records.task(task_id)
         if task is None:
             await self._records.done(group)
             return True
-        text, who = joined([each.text for each in group]), person(group[0].user_id)
+        text, who = join_texts([each.text for each in group]), person(group[0].user_id)
         self._house.begin(task)
         try:
-            await self._commands.make_session(task.session_id, title_from(text))
+            await self._commands.make_session(task.session_id, title_from_message(text))
             put = await self._services.tasks.put(task.session_id, text, who=who, task_id=task_id)
         except SessionBusy:
             self._house.forget(task_id)
             self._tell_busy()
             return False
-        except (PersonError, StoreConflict) as error:
+        except (UserError, StoreConflict) as error:
             self._house.forget(task_id)
-            self.say(Content(_sentence(error)))
+            self.say(MessageContent(_sentence(error)))
             await self._records.done(group, dropped_task=task_id)
             return True
         await self._records.done(group)
@@ -197,168 +197,174 @@ class Conversation:
         if now - self._told_busy >= TELL_BUSY_SECONDS:
             self._told_busy = now
             self.say(
-                Content("Many messages are queued already; your latest messages are queued behind them.")
+                MessageContent(
+                    "Many messages are queued already; your latest messages are queued behind them."
+                )
             )
 
     # -- commands, buttons, pictures --
 
-    async def _deal(self, incoming: Incoming) -> None:
-        if incoming.kind is Kind.command and incoming.command == "undo":
+    async def _deal(self, incoming: IncomingMessage) -> None:
+        if incoming.kind is IncomingKind.command and incoming.command == "undo":
             # Twice would take back what was done before as well.
             await self._records.done([incoming])
         match incoming.kind:
-            case Kind.command:
+            case IncomingKind.command:
                 await self._guarded(incoming, self._carry_out(incoming))
-            case Kind.press:
+            case IncomingKind.press:
                 await self._guarded(incoming, self._press(incoming))
-            case Kind.other | Kind.text:
+            case IncomingKind.other | IncomingKind.text:
                 self._refuse_picture(incoming)
         await self._records.done([incoming])
 
-    async def _guarded(self, incoming: Incoming, dealing: Coroutine[None, None, bool]) -> bool:
+    async def _guarded(self, incoming: IncomingMessage, dealing: Coroutine[None, None, bool]) -> bool:
         """What cannot be done is told, and the conversation goes on."""
         try:
             return await dealing
         except StoreError:
             raise
-        except (PersonError, InvalidAnswer) as error:
+        except (UserError, InvalidAnswer) as error:
             self._tell_refusal(incoming, _sentence(error))
         except Exception as error:  # noqa: BLE001 - one odd message must not end the chat
             _log.error("telegram_fault", chat=self._chat, exc_info=error)
             self._tell_refusal(incoming, FAULT)
         return True
 
-    def _tell_refusal(self, incoming: Incoming, sentence: str) -> None:
-        if incoming.kind is Kind.press:
-            self._answer_press(incoming, sentence)
+    def _tell_refusal(self, incoming: IncomingMessage, sentence: str) -> None:
+        if incoming.kind is IncomingKind.press:
+            self._answer_callback(incoming, sentence)
         else:
-            self.say(Content(sentence))
+            self.say(MessageContent(sentence))
 
-    async def _carry_out(self, incoming: Incoming) -> bool:
+    async def _carry_out(self, incoming: IncomingMessage) -> bool:
         content = await self._commands.carry_out(incoming)
         if content is not None:
             self.say(content)
         return True
 
-    def _refuse_picture(self, incoming: Incoming) -> None:
+    def _refuse_picture(self, incoming: IncomingMessage) -> None:
         """Once for pictures that were sent together."""
         if not incoming.album or incoming.album not in self._albums:
-            self.say(Content(ONLY_TEXT))
+            self.say(MessageContent(ONLY_TEXT))
         if incoming.album:
             self._albums = [*self._albums[-20:], incoming.album]
 
     # -- questions --
 
-    async def _press(self, incoming: Incoming) -> bool:
+    async def _press(self, incoming: IncomingMessage) -> bool:
         head, _, rest = incoming.text.partition(":")
-        if head == MODE_PRESS:
+        if head == MODE_BUTTON:
             session_id, _, name = rest.partition(":")
-            told = await self._commands.switch_mode(session_id, _mode_of(name), incoming)
-            self._answer_press(incoming, "")
-            self.say(Content(told))
+            entry = await self._commands.switch_mode(session_id, _mode_of(name), incoming)
+            self._answer_callback(incoming, "")
+            self.say(MessageContent(entry))
             return True
         found = await self._open_question(head)
         if found is None:
-            self._answer_press(incoming, CLOSED)
+            self._answer_callback(incoming, CLOSED)
             return True
         question, task, state = found
         if not self._commands.may_decide(incoming, task.user_id):
-            self._answer_press(incoming, NOT_ASKED)
+            self._answer_callback(incoming, NOT_ALLOWED_TO_ANSWER)
             return True
-        step = pressed(question.read_widget(), state, rest)
-        self._answer_press(incoming, "" if step is not None else "That part is already answered.")
+        step = apply_button(question.read_widget(), state, rest)
+        self._answer_callback(incoming, "" if step is not None else "That part is already answered.")
         if step is not None:
             await self._take_step(incoming, question, task, state, step)
         return True
 
-    async def _reply(self, incoming: Incoming, question_id: str) -> bool:
+    async def _reply(self, incoming: IncomingMessage, question_id: str) -> bool:
         """False: it is a message like any other."""
         found = await self._open_question(question_id)
         if found is None:
             # What was noted as its answer has been given.
             return bool(incoming.answers)
         question, task, state = found
-        step = replied(question.read_widget(), state, incoming.text)
+        step = apply_reply(question.read_widget(), state, incoming.text)
         if step is None:
             return False
         if not self._commands.may_decide(incoming, task.user_id):
-            self.say(Content(NOT_ASKED))
+            self.say(MessageContent(NOT_ALLOWED_TO_ANSWER))
             return True
         await self._take_step(incoming, question, task, state, step)
         return True
 
-    async def _open_question(self, question_id: str) -> tuple[Question, ShownTask, State] | None:
+    async def _open_question(self, question_id: str) -> tuple[Question, DisplayedTask, AnswerState] | None:
         """Only where it was asked in this chat."""
         known = await self._records.question(question_id)
         if known is None or known[0].chat_id != self._chat:
             return None
         with suppress(QuestionNotFound):
             question = await self._services.questions.get(question_id)
-            return (question, *known) if question.status is Status.open else None
+            return (question, *known) if question.status is QuestionStatus.open else None
         return None
 
     async def _take_step(
         self,
-        incoming: Incoming,
+        incoming: IncomingMessage,
         question: Question,
-        task: ShownTask,
-        state: State,
-        step: Step,
+        task: DisplayedTask,
+        state: AnswerState,
+        step: AnswerStep,
     ) -> None:
-        if isinstance(step, Answered):
-            if incoming.kind is Kind.text:
+        if isinstance(step, CompleteAnswer):
+            if incoming.kind is IncomingKind.text:
                 await self._records.note_answer(incoming, question.id)
             try:
                 who = person(incoming.user_id)
                 await self._services.questions.answer(question.id, step.given, who=who)
                 return
             except QuestionClosed:
-                self.say(Content(CLOSED))
+                self.say(MessageContent(CLOSED))
                 return
             except InvalidAnswer as error:
-                if not asks_again(question.read_widget(), state, by_press=incoming.kind is Kind.press):
-                    self.say(Content(_sentence(error)))
+                if not needs_new_prompt(
+                    question.read_widget(), state, by_press=incoming.kind is IncomingKind.press
+                ):
+                    self.say(MessageContent(_sentence(error)))
                     return
-                step = Changed(refused(state, str(error)))
+                step = AnswerInProgress(with_rejection(state, str(error)))
         await self._records.note_state(question.id, step.state, incoming)
         if (view := self._house.view(task.task_id)) is not None:
             view.show_question(question.id, step.state)
 
-    def _answer_press(self, incoming: Incoming, text: str) -> None:
-        self._wall.answer_press(incoming.press_id, self._services.redactor.text(text))
+    def _answer_callback(self, incoming: IncomingMessage, text: str) -> None:
+        self._outbox.answer_callback(incoming.press_id, self._services.redactor.text(text))
 
 
-def _together(waiting: Sequence[Waiting], window: float) -> tuple[list[Incoming], float]:
+def _group_messages(waiting: Sequence[InboxEntry], window: float) -> tuple[list[IncomingMessage], float]:
     """What belongs together, and for how many seconds more could come; none where something else did."""
     rows = [waiting[0]]
     for each in waiting[1:]:
-        if not _belongs(rows[-1].incoming, each, window) or len(rows) == MAX_TOGETHER:
+        if not _belongs(rows[-1].incoming, each, window) or len(rows) == MAX_MESSAGES_PER_TASK:
             break
         rows.append(each)
     waited = (now_us() - rows[-1].received_us) / 1_000_000
     # One that came later than now came before the clock was set back.
-    is_complete = len(rows) < len(waiting) or len(rows) == MAX_TOGETHER or window <= 0 or waited < 0
+    is_complete = (
+        len(rows) < len(waiting) or len(rows) == MAX_MESSAGES_PER_TASK or window <= 0 or waited < 0
+    )
     return [row.incoming for row in rows], 0.0 if is_complete else window - waited
 
 
-def _belongs(before: Incoming, each: Waiting, window: float) -> bool:
+def _belongs(before: IncomingMessage, each: InboxEntry, window: float) -> bool:
     """By Telegram's clock: what waited while the bot was away is not thrown together."""
     after = each.incoming
     return (
         window > 0
         and each.task_id is None
-        and after.kind is Kind.text
+        and after.kind is IncomingKind.text
         and after.user_id == before.user_id
         and after.reply_to is None
         and after.sent_s - before.sent_s <= math.ceil(window)
     )
 
 
-def joined(texts: Sequence[str]) -> str:
+def join_texts(texts: Sequence[str]) -> str:
     """A text that Telegram cut at its limit goes on where it was cut."""
     whole = ""
     for number, text in enumerate(texts):
-        was_cut = number > 0 and units(texts[number - 1]) >= MAX_UNITS
+        was_cut = number > 0 and utf16_length(texts[number - 1]) >= MAX_UNITS
         whole += text if number == 0 or was_cut else f"\n{text}"
     return whole
 
@@ -368,7 +374,7 @@ def _mode_of(name: str) -> ToolMode:
     try:
         return parse_mode(name)
     except ValueError:
-        raise PersonError("Unknown mode. Type /mode again.") from None
+        raise UserError("Unknown mode. Type /mode again.") from None
 
 
 def _sentence(error: Exception) -> str:

@@ -6,30 +6,36 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock.channels.telegram.admission import Admission, Notice
-from interlock.channels.telegram.bot import TelegramBot
-from interlock.channels.telegram.content import Content
-from interlock.channels.telegram.faults import (
-    AnotherPoller,
-    Flooded,
-    TelegramFault,
-    Unreachable,
-    WrongToken,
+from interlock.channels.telegram.access_control import AccessControl, AccessRefusal
+from interlock.channels.telegram.bot_api import BotApiClient
+from interlock.channels.telegram.errors import (
+    InvalidBotToken,
+    PollingConflict,
+    TelegramApiError,
+    TelegramRateLimited,
+    TelegramUnreachable,
 )
-from interlock.channels.telegram.records import Place, Records
-from interlock.channels.telegram.traffic import PRIVATE, Lane, Traffic
-from interlock.channels.telegram.updates import Arrived, BotName, Incoming, Sender, read_update
-from interlock.events.catalog import SYSTEM_STREAM
-from interlock.events.chain import now_us
-from interlock.events.log import EventLog
-from interlock.events.replies import ChannelPassedOver, ChannelRefused
-from interlock.infra.errors import StopsProcess, StoreError, StoreFull
-from interlock.infra.logging import Log
+from interlock.channels.telegram.message_content import MessageContent
+from interlock.channels.telegram.rate_limit import PRIVATE_CHAT_LIMIT, BotRateLimiter, ChatRateLimiter
+from interlock.channels.telegram.store import PollOffset, TelegramStore
+from interlock.channels.telegram.updates import (
+    BotIdentity,
+    IncomingMessage,
+    MessageSender,
+    ParsedUpdate,
+    read_update,
+)
+from interlock.core.errors import FatalError, StoreError, StoreFull
+from interlock.core.logging import StructuredLogger
+from interlock.log.channel_events import ChannelPassedOver, ChannelRefused
+from interlock.log.hash_chain import now_us
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.log.writer import EventLog
 
 if TYPE_CHECKING:
     from telegram import Update
 
-_log = Log(__name__)
+_log = StructuredLogger(__name__)
 
 LONG_POLL_SECONDS = 50
 FIRST_PAUSE_SECONDS = 0.5
@@ -41,16 +47,16 @@ STORE_IS_FULL = (
     "The disk of Interlock's store is full. Your message is queued until the operator frees space."
 )
 TELL_FULL_SECONDS = 600.0
-UNKNOWN_BOT = (
+WRONG_BOT = (
     "TELEGRAM_BOT_TOKEN: Telegram rejects this token; copy it from BotFather again, or create a new one"
 )
-ANOTHER = (
+OTHER_POLLER = (
     "another program receives this bot's messages (a second `interlock telegram`, or a webhook): "
     "stop it, or use a separate bot"
 )
 
 
-class Pause:
+class PollBackoff:
     """Longer each time, until something works again."""
 
     def __init__(self) -> None:
@@ -64,33 +70,33 @@ class Pause:
         self.seconds = 0.0
 
 
-async def until_reached(bot: TelegramBot) -> BotName:
+async def wait_until_reachable(bot: BotApiClient) -> BotIdentity:
     """Who the bot is; however long the network is away."""
-    pause = Pause()
+    pause = PollBackoff()
     while True:
         try:
             return await bot.open()
-        except WrongToken:
-            raise StopsProcess(UNKNOWN_BOT) from None
-        except Flooded as flood:
+        except InvalidBotToken:
+            raise FatalError(WRONG_BOT) from None
+        except TelegramRateLimited as flood:
             _log.warning("telegram_flood", seconds=flood.seconds)
             await asyncio.sleep(flood.seconds)
-        except TelegramFault as fault:
+        except TelegramApiError as fault:
             _log.warning("telegram_unreachable", fault=str(fault), again_after=pause.seconds)
             await pause.wait()
 
 
-class Polling:
+class UpdatePoller:
     """`arrived` is told which chats have something new; `ready` once, when updates come to this process."""
 
     def __init__(
         self,
-        bot: TelegramBot,
-        name: BotName,
-        records: Records,
-        admission: Admission,
+        bot: BotApiClient,
+        name: BotIdentity,
+        records: TelegramStore,
+        admission: AccessControl,
         log: EventLog,
-        traffic: Traffic,
+        traffic: BotRateLimiter,
         *,
         ready: Callable[[], Awaitable[None]],
         arrived: Callable[[set[int]], None],
@@ -103,18 +109,18 @@ class Polling:
         self._traffic = traffic
         self._ready = ready
         self._arrived = arrived
-        self._place: Place | None = None
+        self._place: PollOffset | None = None
         self._is_ready = False
         self._replies: set[asyncio.Task[None]] = set()
         self._told_full: dict[int, float] = {}
 
     async def run(self) -> None:
-        pause = Pause()
+        pause = PollBackoff()
         while True:
             try:
                 await self._once()
-            except WrongToken:
-                raise StopsProcess(UNKNOWN_BOT) from None
+            except InvalidBotToken:
+                raise FatalError(WRONG_BOT) from None
             except Exception as error:  # noqa: BLE001 - whatever it is, Telegram is asked again
                 await self._wait_after(error, pause)
             else:
@@ -122,7 +128,7 @@ class Polling:
 
     async def _once(self) -> None:
         if not self._traffic.may_speak():
-            raise Unreachable("another process may have taken over this bot")
+            raise TelegramUnreachable("another process may have taken over this bot")
         if not self._is_ready:
             self._place = await self._records.place()
         offset = self._offset()
@@ -134,16 +140,16 @@ class Polling:
             await self._ready()
             self._is_ready = True
 
-    async def _wait_after(self, error: Exception, pause: Pause) -> None:
+    async def _wait_after(self, error: Exception, pause: PollBackoff) -> None:
         """Nothing was taken, so Telegram gives it again."""
         match error:
-            case Flooded(seconds=seconds):
-                self._traffic.all_flooded(time.monotonic(), seconds)
+            case TelegramRateLimited(seconds=seconds):
+                self._traffic.pause_all(time.monotonic(), seconds)
                 await asyncio.sleep(seconds)
                 return
-            case AnotherPoller():
-                _log.warning("telegram_conflict", reason=ANOTHER)
-            case TelegramFault():
+            case PollingConflict():
+                _log.warning("telegram_conflict", reason=OTHER_POLLER)
+            case TelegramApiError():
                 _log.warning("telegram_unreachable", fault=str(error))
             case StoreError():
                 _log.warning("telegram_not_stored", error=str(error))
@@ -159,7 +165,7 @@ class Polling:
     async def _take(self, updates: "Sequence[Update]") -> None:
         if not updates:
             return
-        taken: list[Incoming] = []
+        taken: list[IncomingMessage] = []
         next_update = 0
         for update in updates:
             next_update = max(next_update, update.update_id + 1)
@@ -177,10 +183,10 @@ class Polling:
             for chat_id in {incoming.chat_id for incoming in taken}:
                 self._tell_full(chat_id)
             raise
-        self._place = Place(next_update, now_us())
+        self._place = PollOffset(next_update, now_us())
         self._arrived({incoming.chat_id for incoming in taken})
 
-    async def _read(self, update: "Update") -> Arrived:
+    async def _read(self, update: "Update") -> ParsedUpdate:
         """One that cannot be read is passed over, and the log says so: it must not hold up the others."""
         try:
             if update.to_dict().keys() - {"update_id"}:
@@ -191,9 +197,9 @@ class Polling:
             reason = type(error).__name__
         event = ChannelPassedOver(channel="telegram", update=str(update.update_id), reason=reason)
         await self._log.append(SYSTEM_STREAM, event)
-        return Arrived(update.update_id)
+        return ParsedUpdate(update.update_id)
 
-    async def _turn_away(self, sender: Sender, notice: Notice) -> None:
+    async def _turn_away(self, sender: MessageSender, notice: AccessRefusal) -> None:
         event = ChannelRefused(
             channel="telegram",
             user=str(sender.user_id),
@@ -219,7 +225,7 @@ class Polling:
 
     async def _send(self, chat_id: int, text: str) -> None:
         """Once, and if it does not arrive, it does not."""
-        lane = Lane(chat_id, PRIVATE, self._traffic)
+        lane = ChatRateLimiter(chat_id, PRIVATE_CHAT_LIMIT, self._traffic)
         await lane.free()
-        with suppress(TelegramFault):
-            await lane.go(lambda: self._bot.send(chat_id, Content(text)))
+        with suppress(TelegramApiError):
+            await lane.go(lambda: self._bot.send(chat_id, MessageContent(text)))

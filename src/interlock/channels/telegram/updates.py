@@ -1,15 +1,14 @@
 """One thing that came from Telegram, in our own words: who, where, and what."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import orjson
 
-from interlock.infra.records import dataclass
-from interlock.infra.text import storable
-from interlock.session.slash import Place, known_in
+from interlock.core.text import sanitize_text
+from interlock.sessions.slash_commands import Surface, slash_commands_for
 
 if TYPE_CHECKING:
     from telegram import CallbackQuery, Message, MessageEntity, Update
@@ -21,10 +20,10 @@ _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?:\s+(.*
 
 
 # Anything else with a slash is told to be no command, and not repeated.
-KNOWN_COMMANDS = frozenset({"start", *known_in(Place.telegram)})
+KNOWN_COMMANDS = frozenset({"start", *slash_commands_for(Surface.telegram)})
 
 
-class Kind(StrEnum):
+class IncomingKind(StrEnum):
     text = "text"
     command = "command"
     press = "press"
@@ -33,13 +32,13 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BotName:
+class BotIdentity:
     id: int
     username: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sender:
+class MessageSender:
     """Who sent it where, as Telegram vouches for it. What a message says of itself does not count."""
 
     user_id: int
@@ -50,11 +49,11 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class IncomingMessage:
     """Something to be dealt with. `text` is a message's text, a command's rest or a button's data."""
 
     update_id: int
-    kind: Kind
+    kind: IncomingKind
     chat_id: int
     user_id: int
     is_private: bool
@@ -76,20 +75,20 @@ class Incoming:
         return orjson.dumps(asdict(self)).decode()
 
     @classmethod
-    def from_json(cls, text: str) -> "Incoming":
+    def from_json(cls, text: str) -> "IncomingMessage":
         stored = orjson.loads(text)
-        return cls(**{**stored, "kind": Kind(stored["kind"])})
+        return cls(**{**stored, "kind": IncomingKind(stored["kind"])})
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ParsedUpdate:
     update_id: int
-    sender: Sender | None = None
+    sender: MessageSender | None = None
     # None: not for this bot, or of a kind that is passed over.
-    incoming: Incoming | None = None
+    incoming: IncomingMessage | None = None
 
 
-def read_update(update: "Update", bot: BotName) -> Arrived:
+def read_update(update: "Update", bot: BotIdentity) -> ParsedUpdate:
     """Edited messages, channels and whatever Telegram invents next are passed over.
 
     One that is not of the form which the library promises, and does not check, raises.
@@ -99,13 +98,13 @@ def read_update(update: "Update", bot: BotName) -> Arrived:
     elif update.callback_query is not None:
         arrived = _press(update.update_id, update.callback_query)
     else:
-        return Arrived(update.update_id)
+        return ParsedUpdate(update.update_id)
     if arrived.incoming is not None:
         _check(arrived.incoming)
     return arrived
 
 
-def _check(incoming: Incoming) -> None:
+def _check(incoming: IncomingMessage) -> None:
     """Else it could not be stored, nor anything that came with it."""
     numbers = [incoming.chat_id, incoming.user_id, incoming.message_id, incoming.sent_s]
     numbers += [] if incoming.reply_to is None else [incoming.reply_to]
@@ -114,12 +113,12 @@ def _check(incoming: Incoming) -> None:
             raise ValueError("a number in the update is invalid")
 
 
-def _message(update_id: int, message: "Message", bot: BotName) -> Arrived:
+def _message(update_id: int, message: "Message", bot: BotIdentity) -> ParsedUpdate:
     author = message.from_user
     if author is None or message.chat.type not in ("private", "group", "supergroup"):
-        return Arrived(update_id)
+        return ParsedUpdate(update_id)
     is_private = message.chat.type == "private"
-    sender = Sender(
+    sender = MessageSender(
         user_id=author.id,
         chat_id=message.chat.id,
         is_private=is_private,
@@ -128,25 +127,25 @@ def _message(update_id: int, message: "Message", bot: BotName) -> Arrived:
     text = message.text or message.caption or ""
     kind, command, rest = _meaning(message, text, bot)
     if kind is None or (not is_private and not _is_addressed(message, kind, bot)):
-        return Arrived(update_id)
+        return ParsedUpdate(update_id)
     answered = message.reply_to_message
-    incoming = Incoming(
+    incoming = IncomingMessage(
         update_id=update_id,
         kind=kind,
         chat_id=message.chat.id,
         user_id=author.id,
         is_private=is_private,
         message_id=message.message_id,
-        text=storable(rest if is_private else _without_name(rest, bot)),
+        text=sanitize_text(rest if is_private else _without_name(rest, bot)),
         command=command,
         sent_s=int(message.date.timestamp()),
         reply_to=answered.message_id if answered is not None else None,
-        album=storable(message.media_group_id or ""),
+        album=sanitize_text(message.media_group_id or ""),
     )
-    return Arrived(update_id, sender, incoming)
+    return ParsedUpdate(update_id, sender, incoming)
 
 
-def _meaning(message: "Message", text: str, bot: BotName) -> tuple[Kind | None, str, str]:
+def _meaning(message: "Message", text: str, bot: BotIdentity) -> tuple[IncomingKind | None, str, str]:
     """What others wrote and somebody passed on is no command."""
     is_own = message.forward_origin is None and message.via_bot is None
     found = _COMMAND.fullmatch(text) if message.text and is_own else None
@@ -154,10 +153,10 @@ def _meaning(message: "Message", text: str, bot: BotName) -> tuple[Kind | None, 
         if found[2] and found[2].lower() != bot.username.lower():
             return None, "", ""
         name = found[1].lower()
-        return Kind.command, name if name in KNOWN_COMMANDS else "", (found[3] or "").strip()
+        return IncomingKind.command, name if name in KNOWN_COMMANDS else "", (found[3] or "").strip()
     if text.strip():
-        return Kind.text, "", text
-    return (Kind.other if _has_content(message) else None), "", ""
+        return IncomingKind.text, "", text
+    return (IncomingKind.other if _has_content(message) else None), "", ""
 
 
 def _has_content(message: "Message") -> bool:
@@ -165,8 +164,8 @@ def _has_content(message: "Message") -> bool:
     return message.effective_attachment is not None
 
 
-def _is_addressed(message: "Message", kind: Kind, bot: BotName) -> bool:
-    if kind is Kind.command:
+def _is_addressed(message: "Message", kind: IncomingKind, bot: BotIdentity) -> bool:
+    if kind is IncomingKind.command:
         return True
     answered = message.reply_to_message
     if answered is not None and answered.from_user is not None and answered.from_user.id == bot.id:
@@ -176,7 +175,7 @@ def _is_addressed(message: "Message", kind: Kind, bot: BotName) -> bool:
     return any(_names(entity, text, bot) for entity, text in named)
 
 
-def _names(entity: "MessageEntity", text: str, bot: BotName) -> bool:
+def _names(entity: "MessageEntity", text: str, bot: BotIdentity) -> bool:
     if entity.type == "text_mention":
         return entity.user is not None and entity.user.id == bot.id
     wide = text.encode("utf-16-le")
@@ -184,31 +183,31 @@ def _names(entity: "MessageEntity", text: str, bot: BotName) -> bool:
     return entity.type == "mention" and word.lower() == f"@{bot.username.lower()}"
 
 
-def _without_name(text: str, bot: BotName) -> str:
+def _without_name(text: str, bot: BotIdentity) -> str:
     name = f"@{bot.username}"
     return text[len(name) :].lstrip(" ,:") if text.lower().startswith(name.lower()) else text
 
 
-def _press(update_id: int, query: "CallbackQuery") -> Arrived:
+def _press(update_id: int, query: "CallbackQuery") -> ParsedUpdate:
     """Who pressed counts, not who wrote the message."""
     message = query.message
     if message is None or query.data is None or message.chat.type == "channel":
-        return Arrived(update_id)
+        return ParsedUpdate(update_id)
     is_private = message.chat.type == "private"
-    sender = Sender(
+    sender = MessageSender(
         user_id=query.from_user.id,
         chat_id=message.chat.id,
         is_private=is_private,
         is_person=not query.from_user.is_bot,
     )
-    incoming = Incoming(
+    incoming = IncomingMessage(
         update_id=update_id,
-        kind=Kind.press,
+        kind=IncomingKind.press,
         chat_id=message.chat.id,
         user_id=query.from_user.id,
         is_private=is_private,
         message_id=message.message_id,
-        text=storable(query.data),
-        press_id=storable(query.id),
+        text=sanitize_text(query.data),
+        press_id=sanitize_text(query.id),
     )
-    return Arrived(update_id, sender, incoming)
+    return ParsedUpdate(update_id, sender, incoming)

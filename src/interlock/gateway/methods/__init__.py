@@ -3,13 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from interlock.gateway.auth import Who
-from interlock.gateway.methods import chat, facts, rules, runs, servers, sessions
-from interlock.gateway.methods.base import Call, Caller, Method
-from interlock.gateway.protocol import Code, Request, RequestError, read_params, told_error
-from interlock.gateway.services import Json, Services
+from interlock.gateway.auth import ClientIdentity
+from interlock.gateway.methods import chat, mcp, policy, sessions, tasks_and_events, workflow_runs
+from interlock.gateway.methods.base import Method, MethodCall, MethodCaller
+from interlock.gateway.protocol import (
+    GatewayErrorCode,
+    GatewayRequest,
+    RequestError,
+    parse_params,
+    public_error,
+)
+from interlock.gateway.services import GatewayServices, Json
 
-_KINDS = (sessions, chat, rules, facts, runs, servers)
+_KINDS = (sessions, chat, policy, tasks_and_events, workflow_runs, mcp)
 ALL = {method.name: method for kind in _KINDS for method in kind.METHODS}
 
 __all__ = ["ALL", "Dispatcher", "Method"]
@@ -22,7 +28,9 @@ REVOKED = "the token or browser login that sent this was revoked or logged out; 
 class Dispatcher:
     """Finds the method, checks what it is given, and calls it."""
 
-    def __init__(self, services: Services, is_live: Callable[[Who], Awaitable[bool]]) -> None:
+    def __init__(
+        self, services: GatewayServices, is_live: Callable[[ClientIdentity], Awaitable[bool]]
+    ) -> None:
         self._services = services
         self._is_live = is_live
         self._looking = asyncio.Semaphore(MAX_HEAVY)
@@ -31,14 +39,14 @@ class Dispatcher:
             name: method for name, method in ALL.items() if can_switch or not method.needs_modes
         }
 
-    async def __call__(self, caller: Caller, request: Request) -> object:
+    async def __call__(self, caller: MethodCaller, request: GatewayRequest) -> object:
         method = self.methods.get(request.method)
         if method is None:
-            raise RequestError(Code.METHOD_NOT_FOUND, self._not_found(request.method))
+            raise RequestError(GatewayErrorCode.METHOD_NOT_FOUND, self._not_found(request.method))
         try:
             result = await self._run(method, caller, request)
         except Exception as error:
-            if (told := told_error(error)) is None:
+            if (told := public_error(error)) is None:
                 raise
             # It may quote what was sent, and so a secret that should not have been.
             code, sentence = told
@@ -47,11 +55,11 @@ class Dispatcher:
             result["methods"] = sorted(self.methods)
         return result if method.is_stored else self._services.redactor.value(result)
 
-    async def _run(self, method: Method, caller: Caller, request: Request) -> Json:
+    async def _run(self, method: Method, caller: MethodCaller, request: GatewayRequest) -> Json:
         if not method.only_reads and not await self._is_live(caller.who):
-            raise RequestError(Code.REVOKED, REVOKED)
-        params = read_params(method.params, request.params, request.id)
-        call = Call(self._services, caller, request.id, params)
+            raise RequestError(GatewayErrorCode.REVOKED, REVOKED)
+        params = parse_params(method.params, request.params, request.id)
+        call = MethodCall(self._services, caller, request.id, params)
         if not method.is_heavy:
             return await method.run(call)
         async with self._looking:

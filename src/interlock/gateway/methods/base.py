@@ -2,22 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import Field
 
-from interlock.gateway.auth import Who
-from interlock.gateway.protocol import Frame, Params, RequestId
-from interlock.gateway.services import Json, Services
-from interlock.infra.records import dataclass
-from interlock.infra.turns import Turns
-from interlock.session.models import Session
+from interlock.core.keyed_lock import KeyedLock
+from interlock.gateway.auth import ClientIdentity
+from interlock.gateway.protocol import Frame, MethodParams, RequestId
+from interlock.gateway.services import GatewayServices, Json
+from interlock.sessions.models import Session
 
-Given = TypeVar("Given", bound=Params)
+Given = TypeVar("Given", bound=MethodParams)
 Result = TypeVar("Result")
 
 # No id that is given out has anything else in it, and not every store could look for everything.
-Identity = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
+Identifier = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
 Count = Annotated[int, Field(ge=1, le=1000)]
 Seq = Annotated[int, Field(ge=0, lt=2**62)]
 
@@ -27,13 +27,13 @@ PAGE = 20
 MAX_PAGE_CHARS = 250_000
 
 
-class Caller(Protocol):
+class MethodCaller(Protocol):
     """The socket that a request came by."""
 
-    who: Who
+    who: ClientIdentity
     subscriptions: set[str]
     # What it asks about one session's following is done in the order it was asked.
-    turns: Turns
+    turns: KeyedLock
 
     def tell(self, frame: Frame) -> None: ...
 
@@ -43,9 +43,9 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[Given]):
-    services: Services
-    caller: Caller
+class MethodCall(Generic[Given]):
+    services: GatewayServices
+    caller: MethodCaller
     request_id: RequestId
     params: Given
 
@@ -62,8 +62,8 @@ class Call(Generic[Given]):
 @dataclass(frozen=True, slots=True)
 class Method:
     name: str
-    params: type[Params]
-    run: Callable[[Call[Any]], Awaitable[Json]]
+    params: type[MethodParams]
+    run: Callable[[MethodCall[Any]], Awaitable[Json]]
     # All others are refused to a token or cookie that was revoked, however fresh that is.
     only_reads: bool = False
     # What comes from the log has no secrets in it; everything else is looked through once more.
@@ -74,7 +74,7 @@ class Method:
     needs_modes: bool = False
 
 
-async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
+async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
     """For what has several steps: a client that goes away between them does not leave it half done."""
     doing = asyncio.create_task(work)
     try:
@@ -87,7 +87,7 @@ async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
-def session_json(services: Services, session: Session) -> Json:
+def session_json(services: GatewayServices, session: Session) -> Json:
     return {
         "id": session.id,
         "kind": session.kind,

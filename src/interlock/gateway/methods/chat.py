@@ -5,66 +5,66 @@ from typing import Annotated
 
 from pydantic import Field
 
-from interlock.following.hub import Hub
+from interlock.core.errors import UserError, WrongTaskStatus
+from interlock.db.driver import DbConnection
+from interlock.feed.follow import FeedHub
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
 from interlock.gateway.methods.base import (
     MAX_PAGE_CHARS,
     PAGE,
-    Call,
-    Caller,
     Count,
-    Identity,
+    Identifier,
     Method,
+    MethodCall,
+    MethodCaller,
     Seq,
     session_json,
 )
-from interlock.gateway.protocol import Frame, Params
+from interlock.gateway.protocol import Frame, MethodParams
 from interlock.gateway.services import Json
-from interlock.infra.errors import PersonError, WrongTaskStatus
-from interlock.session.manager import new_session_id
-from interlock.session.models import Message
-from interlock.session.transcript import read_messages
-from interlock.store.driver import Connection
-from interlock.worker.building import build_task_id
-from interlock.worker.rows import Task, TaskStatus, new_task_id
+from interlock.runtime.plans import plan_task_id
+from interlock.runtime.task_rows import Task, TaskStatus, new_task_id
+from interlock.sessions.manager import new_session_id
+from interlock.sessions.models import Message
+from interlock.sessions.transcript import read_messages
 
 MAX_CONTENT_CHARS = 200_000
 
 
-class ChatSend(Params):
-    session_id: Identity | None = None
+class ChatSendParams(MethodParams):
+    session_id: Identifier | None = None
     content: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
-    task_id: Identity | None = None
+    task_id: Identifier | None = None
 
 
-class ChatCancel(Params):
-    session_id: Identity
-    task_id: Identity | None = None
+class ChatCancelParams(MethodParams):
+    session_id: Identifier
+    task_id: Identifier | None = None
 
 
-class ChatHistory(Params):
-    session_id: Identity
+class ChatHistoryParams(MethodParams):
+    session_id: Identifier
     after_seq: Seq = 0
     limit: Count = 200
 
 
-class AskUserAnswer(Params):
-    question_id: Identity
+class AskUserAnswerParams(MethodParams):
+    question_id: Identifier
     answer: dict[str, object]
     start_build: bool = False
 
 
-class AskUserBuild(Params):
-    question_id: Identity
+class AskUserBuildParams(MethodParams):
+    question_id: Identifier
 
 
-async def send(call: Call[ChatSend]) -> Json:
+async def send(call: MethodCall[ChatSendParams]) -> Json:
     params, services = call.params, call.services
     task_id = params.task_id or new_task_id()
     call.caller.expect(task_id, call.request_id)
     if params.session_id is None:
         return await _send_to_new_session(call, task_id)
-    await follow_from_now(call, params.session_id)
+    await subscribe_from_now(call, params.session_id)
     task = await services.tasks.put(
         params.session_id,
         params.content,
@@ -75,7 +75,7 @@ async def send(call: Call[ChatSend]) -> Json:
     return {"task": asdict(task)}
 
 
-async def _send_to_new_session(call: Call[ChatSend], task_id: str) -> Json:
+async def _send_to_new_session(call: MethodCall[ChatSendParams], task_id: str) -> Json:
     """The session is made with its first message, and followed from its first event."""
     services, wanted = call.services, call.caller.subscriptions
     session_id = new_session_id()
@@ -94,25 +94,25 @@ async def _send_to_new_session(call: Call[ChatSend], task_id: str) -> Json:
     if task.session_id != session_id:
         # It was sent before.
         wanted.discard(session_id)
-        await follow_from_now(call, task.session_id)
+        await subscribe_from_now(call, task.session_id)
     else:
         await follow(services.hub, call.caller, session_id, after=0)
     session = await services.sessions.get(task.session_id)
     return {"task": asdict(task), "session": session_json(services, session)}
 
 
-async def cancel(call: Call[ChatCancel]) -> Json:
+async def cancel(call: MethodCall[ChatCancelParams]) -> Json:
     tasks, params = call.services.tasks, call.params
     if params.task_id is not None:
         task = await tasks.get(params.task_id)
         if task.session_id != params.session_id:
-            raise PersonError(f"task_id: {params.task_id} is not a task of this session")
+            raise UserError(f"task_id: {params.task_id} is not a task of this session")
     else:
-        task = await _at_work(call)
+        task = await _task_to_cancel(call)
     return {"task": asdict(await tasks.cancel(task.id, who=call.who))}
 
 
-async def _at_work(call: Call[ChatCancel]) -> Task:
+async def _task_to_cancel(call: MethodCall[ChatCancelParams]) -> Task:
     """What runs or waits, else the next one."""
     found = await call.services.tasks.list_tasks(session_id=call.params.session_id)
     unfinished = [task for task in reversed(found) if not task.status.is_end]
@@ -125,12 +125,12 @@ async def _at_work(call: Call[ChatCancel]) -> Task:
     return unfinished[0]
 
 
-async def history(call: Call[ChatHistory]) -> Json:
+async def history(call: MethodCall[ChatHistoryParams]) -> Json:
     said, has_more = await call.services.database.read(lambda db: _read_history(db, call.params))
     return {"messages": [asdict(message) for message in said], "has_more": has_more}
 
 
-def _read_history(connection: Connection, params: ChatHistory) -> tuple[list[Message], bool]:
+def _read_history(connection: DbConnection, params: ChatHistoryParams) -> tuple[list[Message], bool]:
     """At most `limit`, and not more than fits a frame; but always one, where there is one."""
     said: list[Message] = []
     after, chars = params.after_seq, 0
@@ -144,14 +144,14 @@ def _read_history(connection: Connection, params: ChatHistory) -> tuple[list[Mes
     return said, False
 
 
-async def answer(call: Call[AskUserAnswer]) -> Json:
+async def answer(call: MethodCall[AskUserAnswerParams]) -> Json:
     questions = call.services.questions
     question = await questions.get(call.params.question_id)
     if question.task is not None:
         call.caller.expect(question.task, call.request_id)
-        await follow_from_now(call, question.session_id)
+        await subscribe_from_now(call, question.session_id)
     if call.params.start_build:
-        call.caller.expect(build_task_id(question.id), call.request_id)
+        call.caller.expect(plan_task_id(question.id), call.request_id)
         built = await call.services.plans.approve(
             question.id, call.params.answer, who=call.who, credential_id=call.credential_id
         )
@@ -160,16 +160,18 @@ async def answer(call: Call[AskUserAnswer]) -> Json:
     return {"question": asdict(answered), "can_build": call.services.plans.can_build(answered)}
 
 
-async def build(call: Call[AskUserBuild]) -> Json:
+async def build(call: MethodCall[AskUserBuildParams]) -> Json:
     question = await call.services.questions.get(call.params.question_id)
-    call.caller.expect(build_task_id(question.id), call.request_id)
-    await follow_from_now(call, question.session_id)
+    call.caller.expect(plan_task_id(question.id), call.request_id)
+    await subscribe_from_now(call, question.session_id)
     built = await call.services.plans.build(question.id, who=call.who, credential_id=call.credential_id)
     return {"task": asdict(built.task)}
 
 
-async def follow_from_now(
-    call: "Call[ChatSend] | Call[AskUserAnswer] | Call[AskUserBuild] | Call[TasksRetry]", session_id: str
+async def subscribe_from_now(
+    call: "MethodCall[ChatSendParams] | MethodCall[AskUserAnswerParams] | MethodCall[AskUserBuildParams]"
+    " | MethodCall[TaskRetryParams]",
+    session_id: str,
 ) -> None:
     """Whoever sets a task going is told what comes of it."""
     # If it is about to follow already, from some number on, it is not to begin at the end as well.
@@ -179,7 +181,12 @@ async def follow_from_now(
 
 
 async def follow(
-    hub: Hub[Frame], caller: Caller, session_id: str, *, after: int | None, last: int | None = None
+    hub: FeedHub[Frame],
+    caller: MethodCaller,
+    session_id: str,
+    *,
+    after: int | None,
+    last: int | None = None,
 ) -> tuple[int, int]:
     reserve(caller, session_id)
     try:
@@ -191,34 +198,34 @@ async def follow(
             caller.subscriptions.discard(session_id)
 
 
-def reserve(caller: Caller, session_id: str) -> None:
+def reserve(caller: MethodCaller, session_id: str) -> None:
     """Count it before it is followed: those that are asked for at the same time count too."""
     wanted = caller.subscriptions
     if session_id not in wanted and len(wanted) >= MAX_SUBSCRIPTIONS:
-        raise PersonError(
+        raise UserError(
             f"one socket can follow at most {MAX_SUBSCRIPTIONS} sessions; unsubscribe from some"
         )
     wanted.add(session_id)
 
 
-class TasksRetry(Params):
-    task_id: Identity
+class TaskRetryParams(MethodParams):
+    task_id: Identifier
 
 
-async def retry(call: Call[TasksRetry]) -> Json:
+async def retry(call: MethodCall[TaskRetryParams]) -> Json:
     tasks, as_task = call.services.tasks, new_task_id()
     before = await tasks.get(call.params.task_id)
     call.caller.expect(as_task, call.request_id)
-    await follow_from_now(call, before.session_id)
+    await subscribe_from_now(call, before.session_id)
     again = await tasks.retry(before.id, who=call.who, credential_id=call.credential_id, as_task=as_task)
     return {"task": asdict(again)}
 
 
 METHODS = (
-    Method("chat.send", ChatSend, send),
-    Method("chat.cancel", ChatCancel, cancel),
-    Method("chat.history", ChatHistory, history, only_reads=True, is_stored=True, is_heavy=True),
-    Method("ask_user.answer", AskUserAnswer, answer),
-    Method("ask_user.build", AskUserBuild, build, needs_modes=True),
-    Method("tasks.retry", TasksRetry, retry),
+    Method("chat.send", ChatSendParams, send),
+    Method("chat.cancel", ChatCancelParams, cancel),
+    Method("chat.history", ChatHistoryParams, history, only_reads=True, is_stored=True, is_heavy=True),
+    Method("ask_user.answer", AskUserAnswerParams, answer),
+    Method("ask_user.build", AskUserBuildParams, build, needs_modes=True),
+    Method("tasks.retry", TaskRetryParams, retry),
 )

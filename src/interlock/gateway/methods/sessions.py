@@ -8,89 +8,89 @@ import orjson
 from pydantic import Field
 
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.following.told import read_told
-from interlock.gateway.frames import frames_of
+from interlock.core.errors import UserError
+from interlock.db.driver import DbConnection
+from interlock.feed.entries import read_entries
+from interlock.gateway.feed_frames import frames_from_entry
 from interlock.gateway.methods.base import (
     MAX_PAGE_CHARS,
     PAGE,
-    Call,
     Count,
-    Identity,
+    Identifier,
     Method,
+    MethodCall,
     Seq,
     session_json,
 )
 from interlock.gateway.methods.chat import follow
-from interlock.gateway.protocol import NoParams, Params
-from interlock.gateway.services import Json, Services
-from interlock.infra.errors import PersonError
-from interlock.session.messages import must_be_there
-from interlock.session.models import SessionGroup
-from interlock.session.search import search_sessions
-from interlock.session.slash import Place, known_in
-from interlock.store.driver import Connection
-from interlock.worker.rows import under_way
+from interlock.gateway.protocol import MethodParams, NoParams
+from interlock.gateway.services import GatewayServices, Json
+from interlock.runtime.task_rows import read_open_statuses
+from interlock.sessions.message_draft import require_session
+from interlock.sessions.models import SessionGroup
+from interlock.sessions.search import search_sessions
+from interlock.sessions.slash_commands import Surface, slash_commands_for
 
 Title = Annotated[str, Field(max_length=200)]
-MAX_EARLIER = 400
+MAX_EARLIER_EVENTS = 400
 
 
-class SessionList(Params):
+class SessionListParams(MethodParams):
     group: Literal["chats", "commands", "all"] = "chats"
     archived: bool = False
     limit: Count = 100
     offset: Seq = 0
 
 
-class SessionCreate(Params):
+class SessionCreateParams(MethodParams):
     title: Title = ""
     mode: str | None = None
     agent: str | None = None
     model: str | None = None
 
 
-class SessionGet(Params):
-    session_id: Identity
+class SessionIdParams(MethodParams):
+    session_id: Identifier
 
 
-class SessionSubscribe(Params):
-    session_id: Identity
+class SessionSubscribeParams(MethodParams):
+    session_id: Identifier
     after_seq: Seq = 0
     last: Annotated[int, Field(ge=0, le=10_000)] | None = None
 
 
-class SessionEarlier(Params):
-    session_id: Identity
+class SessionEarlierParams(MethodParams):
+    session_id: Identifier
     before_seq: Seq
-    limit: Annotated[int, Field(ge=1, le=MAX_EARLIER)] = 200
+    limit: Annotated[int, Field(ge=1, le=MAX_EARLIER_EVENTS)] = 200
 
 
-class SessionRename(Params):
-    session_id: Identity
+class SessionRenameParams(MethodParams):
+    session_id: Identifier
     title: Title
 
 
-class SessionArchive(Params):
-    session_id: Identity
+class SessionArchiveParams(MethodParams):
+    session_id: Identifier
     archived: bool = True
 
 
-class SessionSearch(Params):
+class SessionSearchParams(MethodParams):
     query: Annotated[str, Field(min_length=1, max_length=200)]
     limit: Annotated[int, Field(ge=1, le=100)] = 20
 
 
-class SessionSetMode(Params):
-    session_id: Identity
+class SessionSetModeParams(MethodParams):
+    session_id: Identifier
     mode: str
 
 
-class SessionSetModel(Params):
-    session_id: Identity
+class SessionSetModelParams(MethodParams):
+    session_id: Identifier
     model: str | None = None
 
 
-async def list_sessions(call: Call[SessionList]) -> Json:
+async def list_sessions(call: MethodCall[SessionListParams]) -> Json:
     params = call.params
     found = await call.services.sessions.list_sessions(
         group=SessionGroup(params.group),
@@ -99,7 +99,7 @@ async def list_sessions(call: Call[SessionList]) -> Json:
         offset=params.offset,
     )
     names = [session.id for session in found]
-    work = await call.services.database.read(lambda connection: under_way(connection, names))
+    work = await call.services.database.read(lambda connection: read_open_statuses(connection, names))
     return {
         "sessions": [
             session_json(call.services, session) | {"work": work.get(session.id)} for session in found
@@ -107,7 +107,7 @@ async def list_sessions(call: Call[SessionList]) -> Json:
     }
 
 
-async def create(call: Call[SessionCreate]) -> Json:
+async def create(call: MethodCall[SessionCreateParams]) -> Json:
     params, services = call.params, call.services
     agent, model = params.agent or None, params.model or None
     if agent is not None:
@@ -124,7 +124,7 @@ async def create(call: Call[SessionCreate]) -> Json:
     return {"session": session_json(services, session)}
 
 
-async def get(call: Call[SessionGet]) -> Json:
+async def get(call: MethodCall[SessionIdParams]) -> Json:
     services, session_id = call.services, call.params.session_id
     shown = await _shown(services, session_id)
     tasks = await services.tasks.list_tasks(session_id=session_id)
@@ -137,7 +137,7 @@ async def get(call: Call[SessionGet]) -> Json:
     }
 
 
-async def subscribe(call: Call[SessionSubscribe]) -> Json:
+async def subscribe(call: MethodCall[SessionSubscribeParams]) -> Json:
     params, hub, caller = call.params, call.services.hub, call.caller
     async with caller.turns.of(params.session_id):
         await hub.leave(params.session_id, caller)
@@ -145,7 +145,7 @@ async def subscribe(call: Call[SessionSubscribe]) -> Json:
     return {"from_seq": begin, "last_seq": last}
 
 
-async def unsubscribe(call: Call[SessionGet]) -> Json:
+async def unsubscribe(call: MethodCall[SessionIdParams]) -> Json:
     session_id, caller = call.params.session_id, call.caller
     async with caller.turns.of(session_id):
         caller.subscriptions.discard(session_id)
@@ -153,23 +153,23 @@ async def unsubscribe(call: Call[SessionGet]) -> Json:
     return {}
 
 
-async def earlier(call: Call[SessionEarlier]) -> Json:
+async def earlier(call: MethodCall[SessionEarlierParams]) -> Json:
     frames, begin = await call.services.database.read(lambda db: _read_earlier(db, call.params))
     # They are encoded already.
     return {"frames": [orjson.Fragment(frame) for frame in frames], "from_seq": begin}
 
 
-def _read_earlier(connection: Connection, params: SessionEarlier) -> tuple[list[str], int]:
+def _read_earlier(connection: DbConnection, params: SessionEarlierParams) -> tuple[list[str], int]:
     """The newest first, as many as fit a frame, but always one; and the number that they begin after."""
-    must_be_there(connection, params.session_id)
+    require_session(connection, params.session_id)
     through, chars = params.before_seq - 1, 0
     begin = max(0, through - params.limit)
     found: list[list[str]] = []
     while through > begin:
         after = max(begin, through - PAGE)
-        told = read_told(connection, params.session_id, after=after, through=through, limit=PAGE)
+        told = read_entries(connection, params.session_id, after=after, through=through, limit=PAGE)
         for each in reversed(told):
-            frames = [frame.plain for frame in frames_of(each)]
+            frames = [frame.plain for frame in frames_from_entry(each)]
             chars += sum(map(len, frames))
             if found and chars > MAX_PAGE_CHARS:
                 return [text for texts in reversed(found) for text in texts], each.seq
@@ -178,23 +178,23 @@ def _read_earlier(connection: Connection, params: SessionEarlier) -> tuple[list[
     return [text for texts in reversed(found) for text in texts], begin
 
 
-async def rename(call: Call[SessionRename]) -> Json:
+async def rename(call: MethodCall[SessionRenameParams]) -> Json:
     await call.services.sessions.rename(call.params.session_id, call.params.title, who=call.who)
     return {"session": await _shown(call.services, call.params.session_id)}
 
 
-async def archive(call: Call[SessionArchive]) -> Json:
+async def archive(call: MethodCall[SessionArchiveParams]) -> Json:
     params = call.params
     await call.services.sessions.archive(params.session_id, who=call.who, archived=params.archived)
     return {"session": await _shown(call.services, params.session_id)}
 
 
-async def delete(call: Call[SessionGet]) -> Json:
+async def delete(call: MethodCall[SessionIdParams]) -> Json:
     await call.services.tasks.delete_session(call.params.session_id, who=call.who)
     return {}
 
 
-async def search(call: Call[SessionSearch]) -> Json:
+async def search(call: MethodCall[SessionSearchParams]) -> Json:
     params = call.params
     found = await call.services.database.read(
         lambda db: search_sessions(db, params.query, limit=params.limit)
@@ -206,19 +206,19 @@ async def search(call: Call[SessionSearch]) -> Json:
     return {"matches": matches}
 
 
-async def export(call: Call[SessionGet]) -> Json:
+async def export(call: MethodCall[SessionIdParams]) -> Json:
     session = await call.services.sessions.get(call.params.session_id)
     return {"url": f"/export/session/{quote(session.id)}.jsonl"}
 
 
-async def set_mode(call: Call[SessionSetMode]) -> Json:
+async def set_mode(call: MethodCall[SessionSetModeParams]) -> Json:
     params = call.params
     await call.services.mode_switch.switch(params.session_id, mode_of(params.mode), who=call.who)
     shown = await _shown(call.services, params.session_id)
     return {"session": shown, "mode": shown["mode"]}
 
 
-async def set_model(call: Call[SessionSetModel]) -> Json:
+async def set_model(call: MethodCall[SessionSetModelParams]) -> Json:
     services, params = call.services, call.params
     model = params.model or None
     if model is not None:
@@ -227,7 +227,7 @@ async def set_model(call: Call[SessionSetModel]) -> Json:
     return {"session": await _shown(services, params.session_id)}
 
 
-async def info(call: Call[NoParams]) -> Json:
+async def info(call: MethodCall[NoParams]) -> Json:
     about, models = call.services.about, call.services.models
     return {
         "version": about.version,
@@ -241,7 +241,8 @@ async def info(call: Call[NoParams]) -> Json:
         "roots": list(about.roots),
         "retention_days": about.retention_days,
         "commands": [
-            {"name": command.name, "takes": command.takes} for command in known_in(Place.page).values()
+            {"name": command.name, "takes": command.takes}
+            for command in slash_commands_for(Surface.page).values()
         ],
     }
 
@@ -250,26 +251,28 @@ def mode_of(name: str) -> ToolMode:
     try:
         return parse_mode(name)
     except ValueError as error:
-        raise PersonError(f"mode: {error}") from None
+        raise UserError(f"mode: {error}") from None
 
 
-async def _shown(services: Services, session_id: str) -> Json:
+async def _shown(services: GatewayServices, session_id: str) -> Json:
     return session_json(services, await services.sessions.get(session_id))
 
 
 METHODS = (
     Method("server.info", NoParams, info, only_reads=True),
-    Method("session.list", SessionList, list_sessions, only_reads=True),
-    Method("session.create", SessionCreate, create),
-    Method("session.get", SessionGet, get, only_reads=True, is_stored=True),
-    Method("session.subscribe", SessionSubscribe, subscribe, only_reads=True, is_stored=True),
-    Method("session.unsubscribe", SessionGet, unsubscribe, only_reads=True),
-    Method("session.earlier", SessionEarlier, earlier, only_reads=True, is_stored=True, is_heavy=True),
-    Method("session.rename", SessionRename, rename),
-    Method("session.archive", SessionArchive, archive),
-    Method("session.delete", SessionGet, delete),
-    Method("session.search", SessionSearch, search, only_reads=True, is_stored=True, is_heavy=True),
-    Method("session.export", SessionGet, export, only_reads=True),
-    Method("session.set_mode", SessionSetMode, set_mode, needs_modes=True),
-    Method("session.set_model", SessionSetModel, set_model),
+    Method("session.list", SessionListParams, list_sessions, only_reads=True),
+    Method("session.create", SessionCreateParams, create),
+    Method("session.get", SessionIdParams, get, only_reads=True, is_stored=True),
+    Method("session.subscribe", SessionSubscribeParams, subscribe, only_reads=True, is_stored=True),
+    Method("session.unsubscribe", SessionIdParams, unsubscribe, only_reads=True),
+    Method(
+        "session.earlier", SessionEarlierParams, earlier, only_reads=True, is_stored=True, is_heavy=True
+    ),
+    Method("session.rename", SessionRenameParams, rename),
+    Method("session.archive", SessionArchiveParams, archive),
+    Method("session.delete", SessionIdParams, delete),
+    Method("session.search", SessionSearchParams, search, only_reads=True, is_stored=True, is_heavy=True),
+    Method("session.export", SessionIdParams, export, only_reads=True),
+    Method("session.set_mode", SessionSetModeParams, set_mode, needs_modes=True),
+    Method("session.set_model", SessionSetModelParams, set_model),
 )

@@ -3,11 +3,11 @@
 The modes of a file tool follow from its kind: see `tools.files.base`.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.infra.records import dataclass
+from interlock.memory.note_writer import NoteWriter
 from interlock.memory.search import MemorySearch
-from interlock.memory.writing import NoteWriter
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.bash import BashTool
 from interlock.tools.builtins.bash_readonly import BashReadonlyTool
@@ -24,7 +24,7 @@ from interlock.tools.builtins.move_file import MoveFileTool
 from interlock.tools.builtins.read_file import ReadFileTool
 from interlock.tools.builtins.search_files import SearchFilesTool
 from interlock.tools.builtins.write_file import WriteFileTool
-from interlock.tools.files.writing import WritingDesk
+from interlock.tools.files.write_operations import WriteServices
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.tool import ShellServices
 
@@ -34,7 +34,7 @@ class FileServices:
     """What the file tools need of the world. `rg` is None where the program is missing."""
 
     redactor: Redactor
-    desk: WritingDesk
+    write_services: WriteServices
     rg: Path | None
 
 
@@ -62,10 +62,10 @@ def register_builtins(
         SearchFilesTool(files.redactor, files.rg, shell.backend),
         ReadFileTool(files.redactor),
         GetProjectStructureTool(files.redactor),
-        WriteFileTool(files.desk),
-        EditFileTool(files.desk),
-        MoveFileTool(files.desk),
-        DeleteFileTool(files.desk),
+        WriteFileTool(files.write_services),
+        EditFileTool(files.write_services),
+        MoveFileTool(files.write_services),
+        DeleteFileTool(files.write_services),
         BashTool(shell),
         BashReadonlyTool(shell),
         GenerateImageTool(images),

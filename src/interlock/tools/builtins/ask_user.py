@@ -5,23 +5,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from interlock.config.modes import ALL_MODES
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.text import without_hidden
-from interlock.questions.desk import AskingCall, QuestionDesk
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.text import replace_hidden_characters
 from interlock.questions.fields import FieldType
-from interlock.questions.reader import Fault
+from interlock.questions.json_reader import FieldError
 from interlock.questions.rows import Question
-from interlock.questions.widgets import Comment, Style, Widget, WidgetType, read_widget
+from interlock.questions.service import AskingCall, QuestionService
+from interlock.questions.widgets import ActionStyle, CommentPolicy, Widget, WidgetType, read_widget
 from interlock.redaction.redactor import MARK
-from interlock.tools.base import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
 
 
 class AskUserTool(BaseTool):
     """Without a desk it can be looked at, as `interlock doctor` does, and not called."""
 
-    def __init__(self, desk: QuestionDesk | None) -> None:
-        self._desk = desk
+    def __init__(self, questions: QuestionService | None) -> None:
+        self._questions = questions
 
     @property
     def name(self) -> str:
@@ -62,13 +62,13 @@ class AskUserTool(BaseTool):
         try:
             widget = read_widget(arguments)
             _refuse_hidden(arguments)
-        except Fault as fault:
+        except FieldError as fault:
             raise ToolError(
                 ErrorCode.INVALID_ARGS, str(fault), "Correct the question and ask it again."
             ) from None
         try:
             self._place().without_secrets(widget)
-        except Fault as fault:
+        except FieldError as fault:
             raise ToolError(
                 ErrorCode.REDACTED_CONTENT,
                 f"the question contains a secret and cannot be asked without it ({fault})",
@@ -95,16 +95,16 @@ class AskUserTool(BaseTool):
             meta={"question_id": question.id, "type": question.widget},
         )
 
-    def _place(self) -> QuestionDesk:
-        if self._desk is None:
+    def _place(self) -> QuestionService:
+        if self._questions is None:
             raise RuntimeError("there is no question service here")
-        return self._desk
+        return self._questions
 
 
 def _refuse_hidden(value: object, path: str = "") -> None:
     """An answer is to what a person saw, and a plan is built as it was written."""
-    if isinstance(value, str) and without_hidden(value) != value:
-        raise Fault(path, "contains invisible characters; remove them")
+    if isinstance(value, str) and replace_hidden_characters(value) != value:
+        raise FieldError(path, "contains invisible characters; remove them")
     members: Iterable[tuple[object, object]] = ()
     if isinstance(value, Mapping):
         members = ((f".{key}" if path else key, item) for key, item in value.items())
@@ -114,9 +114,9 @@ def _refuse_hidden(value: object, path: str = "") -> None:
         _refuse_hidden(item, f"{path}{step}")
 
 
-async def _put(desk: QuestionDesk, widget: Widget, call: AskingCall) -> Question:
+async def _put(questions: QuestionService, widget: Widget, call: AskingCall) -> Question:
     """Once it is on its way to the store it stays there: a cancellation must not leave it unknown."""
-    putting = asyncio.ensure_future(desk.ask(widget, call))
+    putting = asyncio.ensure_future(questions.ask(widget, call))
     try:
         return await asyncio.shield(putting)
     except asyncio.CancelledError:
@@ -133,7 +133,9 @@ def _text(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _words(words: type[WidgetType | FieldType | Style | Comment], description: str) -> dict[str, Any]:
+def _words(
+    words: type[WidgetType | FieldType | ActionStyle | CommentPolicy], description: str
+) -> dict[str, Any]:
     return {"type": "string", "enum": [word.value for word in words], "description": description}
 
 
@@ -174,7 +176,7 @@ _ACTION = {
     "id": _text("Letters, digits, _ and -. The answer contains this id."),
     "label": _text("The label the user sees. Default: the id."),
     "description": _text("One more sentence."),
-    "style": _words(Style, "Default: default."),
+    "style": _words(ActionStyle, "Default: default."),
 }
 
 _SCHEMA: dict[str, Any] = {
@@ -211,7 +213,7 @@ _SCHEMA: dict[str, Any] = {
             "description": "feedback: the highest rating; without it, there is no rating.",
         },
         "comment": _words(
-            Comment, "feedback: whether to ask for a comment. Default: optional beside a rating."
+            CommentPolicy, "feedback: whether to ask for a comment. Default: optional beside a rating."
         ),
         "actions": _objects("action_selection: the possible actions.", ["id"], _ACTION),
     },

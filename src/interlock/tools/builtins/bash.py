@@ -1,8 +1,8 @@
 """Runs a command that may change files in the opened folders, and nothing else."""
 
-from interlock.tools.base import Effect, ToolMode
 from interlock.tools.files.base import WRITING_MODES
 from interlock.tools.shell.tool import ShellTool
+from interlock.tools.tool import Effect, ToolMode
 
 
 class BashTool(ShellTool):

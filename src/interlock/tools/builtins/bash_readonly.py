@@ -1,8 +1,8 @@
 """Runs a command that can change nothing, which the kernel sees to."""
 
-from interlock.tools.base import Effect, ToolMode
 from interlock.tools.files.base import READING_MODES
 from interlock.tools.shell.tool import ShellTool
+from interlock.tools.tool import Effect, ToolMode
 
 
 class BashReadonlyTool(ShellTool):

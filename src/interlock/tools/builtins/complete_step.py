@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from interlock.config.modes import ALL_MODES
-from interlock.events.ledger import Scope
-from interlock.tools.base import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
+from interlock.log.stream_appender import EventScope
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
 
 # What an Authority must have for it: the task is a step's.
 NEED = "step"
 
 
-class Steps(Protocol):
+class StepCompleter(Protocol):
     async def complete(
         self,
         session_id: str,
-        scope: Scope,
+        scope: EventScope,
         token: int | None,
         outcome: str,
         summary: str,
@@ -28,7 +28,7 @@ class Steps(Protocol):
 class CompleteStepTool(BaseTool):
     """Without steps it can be looked at, and not called."""
 
-    def __init__(self, steps: Steps | None) -> None:
+    def __init__(self, steps: StepCompleter | None) -> None:
         self._steps = steps
 
     @property

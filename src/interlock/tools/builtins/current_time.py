@@ -6,9 +6,9 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from interlock.config.modes import ALL_MODES
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.tools.base import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
 
 
 class CurrentTimeTool(BaseTool):

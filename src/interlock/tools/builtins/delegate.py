@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from interlock.tools.base import (
+from interlock.tools.result import ToolResult
+from interlock.tools.tool import (
     BaseTool,
     Effect,
     PolicySwitch,
@@ -12,7 +13,6 @@ from interlock.tools.base import (
     ToolLimits,
     ToolMode,
 )
-from interlock.tools.result import ToolResult
 
 # What an Authority must have for it: an agent is at work, and not as deep already as may be.
 NEED = "children"
@@ -21,21 +21,21 @@ MAX_TASK_CHARS = 20_000
 STOP_SECONDS = 30.0
 
 
-class Children(Protocol):
-    async def agent_must_be_there(self, name: str) -> None:
+class SubtaskRunner(Protocol):
+    async def require_agent(self, name: str) -> None:
         """Raises a `ToolError` that names those there are."""
 
     async def work(self, agent: str, task: str, context: ToolContext) -> ToolResult:
         """The child's answer. Raises a `ToolError` where the task cannot be handed over."""
 
 
-class Delegation:
+class DelegationTarget:
     """Where tasks are handed over to. Whoever has agents at work opens it; until then nobody takes any."""
 
     def __init__(self) -> None:
-        self._children: Children | None = None
+        self._children: SubtaskRunner | None = None
 
-    def open(self, children: Children) -> None:
+    def open(self, children: SubtaskRunner) -> None:
         self._children = children
 
     @property
@@ -43,14 +43,14 @@ class Delegation:
         return self._children is not None
 
     @property
-    def children(self) -> Children:
+    def children(self) -> SubtaskRunner:
         if self._children is None:
             raise RuntimeError("no agent is running here")
         return self._children
 
 
 class DelegateTool(BaseTool):
-    def __init__(self, delegation: Delegation) -> None:
+    def __init__(self, delegation: DelegationTarget) -> None:
         self._delegation = delegation
 
     @property
@@ -90,7 +90,7 @@ class DelegateTool(BaseTool):
         return frozenset({NEED})
 
     @property
-    def ends_in_time(self) -> bool:
+    def enforces_timeout(self) -> bool:
         return True
 
     @property
@@ -103,7 +103,7 @@ class DelegateTool(BaseTool):
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:  # noqa: ARG002
         if self._delegation.is_open:
-            await self._delegation.children.agent_must_be_there(str(arguments["agent"]))
+            await self._delegation.children.require_agent(str(arguments["agent"]))
         return arguments
 
     async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:

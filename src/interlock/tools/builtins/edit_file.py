@@ -2,33 +2,33 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
-from interlock.sandbox.files import OpenFile
-from interlock.sandbox.paths import Access, Territory
-from interlock.tools.base import ToolContext, ToolLimits
-from interlock.tools.files.base import FILE_PATH, WritingTool, whole_number
-from interlock.tools.files.seen import Span, require_seen
-from interlock.tools.files.text import TextForm
-from interlock.tools.files.writing import (
+from interlock.sandbox.file_io import OpenFile
+from interlock.sandbox.paths import PathAccess, PathResolver
+from interlock.tools.files.base import FILE_PATH, WritingTool, integer_schema
+from interlock.tools.files.read_history import Span, require_read
+from interlock.tools.files.text_format import TextFormat
+from interlock.tools.files.write_operations import (
     Replacement,
-    WritingDesk,
-    carry_out,
-    count_marks,
-    encoded,
+    WriteServices,
+    apply_replacement,
+    count_redaction_marks,
+    encode_text,
     existing_file,
-    form_of,
+    existing_text_format,
+    make_content,
     masked,
-    new_content,
-    refuse_masks,
-    refuse_too_much,
-    told_as,
-    written,
+    refuse_oversized,
+    refuse_redaction_marks,
+    replacement_touches,
+    write_result,
 )
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext, ToolLimits
 
 _TOO_LARGE = "It is too large to edit here; tell the user."
 _CHOOSE = (
@@ -48,8 +48,8 @@ class _Plan:
 
 
 class EditFileTool(WritingTool[_Plan]):
-    def __init__(self, desk: WritingDesk) -> None:
-        self._desk = desk
+    def __init__(self, write_services: WriteServices) -> None:
+        self._write_services = write_services
 
     @property
     def name(self) -> str:
@@ -81,14 +81,14 @@ class EditFileTool(WritingTool[_Plan]):
                 "find": {"type": "string", "minLength": 1, "description": "The text to replace."},
                 "replace": {"type": "string", "description": "The replacement; can be empty."},
                 "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
-                "occurrence": whole_number("Replace only this occurrence (the first is 1).", 1, 2**53),
+                "occurrence": integer_schema("Replace only this occurrence (the first is 1).", 1, 2**53),
             },
             "required": ["path", "find", "replace"],
         }
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
-        place = territory.find(arguments["path"], Access.write)
-        shown = territory.shown(place)
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
+        place = resolver.find(arguments["path"], PathAccess.write)
+        shown = resolver.shown(place)
         if arguments["find"] == arguments["replace"]:
             raise ToolError(
                 ErrorCode.INVALID_ARGS,
@@ -99,45 +99,49 @@ class EditFileTool(WritingTool[_Plan]):
             raise ToolError(
                 ErrorCode.INVALID_ARGS, "all and occurrence exclude each other", "Give only one of them."
             )
-        with existing_file(territory, place) as (_, file):
-            refuse_too_much(file.size, context.limits, shown, _TOO_LARGE)
+        with existing_file(resolver, place) as (_, file):
+            refuse_oversized(file.size, context.limits, shown, _TOO_LARGE)
             if file.size > context.limits.max_read_bytes:
                 raise ToolError(
                     ErrorCode.LIMIT_EXCEEDED,
                     f"{shown}: {file.size} bytes exceed the read limit of {context.limits.max_read_bytes}",
                     _TOO_LARGE,
                 )
-            form = form_of(file, shown, context.limits)
+            form = existing_text_format(file, shown, context.limits)
             known = self._known(str(place.path), file, shown, context)
             data = file.read(0, file.size)
             edit = _Edit(data, form, arguments["find"], arguments["replace"], shown)
             places = edit.chosen(every=arguments.get("all", False), occurrence=arguments.get("occurrence"))
-            require_seen(known, [(at, at + len(edit.find)) for at in places], shown)
+            require_read(known, [(at, at + len(edit.find)) for at in places], shown)
             changed = edit.applied(places)
-            refuse_too_much(len(changed), context.limits, shown, _TOO_LARGE)
-            refuse_masks(count_marks((changed,), form), count_marks((data,), form), shown)
+            refuse_oversized(len(changed), context.limits, shown, _TOO_LARGE)
+            refuse_redaction_marks(
+                count_redaction_marks((changed,), form), count_redaction_marks((data,), form), shown
+            )
             replacement = Replacement(
-                *(place, file.version, new_content(data).sha256),
-                *(new_content(changed), edit.moved(known, places)),
+                *(place, file.version, make_content(data).sha256),
+                *(make_content(changed), edit.moved(known, places)),
             )
         return _Plan(replacement, len(places), len(edit.places))
 
     def _known(self, path: str, file: OpenFile, shown: str, context: ToolContext) -> list[Span]:
         if not context.session_id:
             return [(0, file.size)]
-        return self._desk.seen.current(context.session_id, path, file, shown, context.cancel.check)
+        return self._write_services.seen.current(
+            context.session_id, path, file, shown, context.cancel.check
+        )
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.replacement.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.replacement.place)
 
-    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
-        kept = carry_out(plan.replacement, self._desk, territory, context)
-        shown = territory.shown(plan.replacement.place)
+    def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
+        kept = apply_replacement(plan.replacement, self._write_services, resolver, context)
+        shown = resolver.shown(plan.replacement.place)
         plural = "" if plan.occurrences == 1 else "s"
-        return told_as(
+        return write_result(
             f"replaced {plan.replaced} of {plan.occurrences} occurrence{plural} in {shown}",
             kept=kept,
-            touched=written(plan.replacement),
+            touched=replacement_touches(plan.replacement),
             path=shown,
             replacements=plan.replaced,
             occurrences=plan.occurrences,
@@ -147,10 +151,10 @@ class EditFileTool(WritingTool[_Plan]):
 class _Edit:
     """A literal replacement in the bytes of a file. All that is not replaced stays as it is."""
 
-    def __init__(self, data: bytes, form: TextForm, find: str, replace: str, shown: str) -> None:
+    def __init__(self, data: bytes, form: TextFormat, find: str, replace: str, shown: str) -> None:
         self._data, self._form, self._shown = data, form, shown
         for exact, new in _spellings(form, find, replace):
-            self.find, self.replace = encoded(exact, form, "find"), encoded(new, form, "replace")
+            self.find, self.replace = encode_text(exact, form, "find"), encode_text(new, form, "replace")
             self.places = _occurrences(data, self.find, form)
             if self.places:
                 return
@@ -209,7 +213,7 @@ class _Edit:
         return tuple((after(begin), after(end)) for begin, end in known)
 
 
-def _spellings(form: TextForm, find: str, replace: str) -> Iterator[tuple[str, str]]:
+def _spellings(form: TextFormat, find: str, replace: str) -> Iterator[tuple[str, str]]:
     """A model often writes \\n where the file has \\r\\n; then the file's own line ends are meant."""
     if form.line_ending == "\r\n":
         # First, since a \n alone would be found inside every line end of the file.
@@ -219,7 +223,7 @@ def _spellings(form: TextForm, find: str, replace: str) -> Iterator[tuple[str, s
         yield find.replace("\n", "\r\n"), replace.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
-def _occurrences(data: bytes, find: bytes, form: TextForm) -> list[int]:
+def _occurrences(data: bytes, find: bytes, form: TextFormat) -> list[int]:
     """Where the text begins, from the front and without overlap, at whole characters only."""
     places, at = [], data.find(find)
     while at != -1:

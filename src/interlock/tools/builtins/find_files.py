@@ -1,22 +1,22 @@
 """Finds files and folders by name."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.paths import Place, Territory
-from interlock.sandbox.tree import MAX_DEPTH
-from interlock.tools.base import ToolContext
-from interlock.tools.files.base import CURSOR, PATH, ReadingTool, whole_number
-from interlock.tools.files.listing import list_page, require_folder
-from interlock.tools.files.patterns import Glob, judged_pattern
+from interlock.sandbox.directory_walk import MAX_DEPTH
+from interlock.sandbox.paths import PathResolver, ResolvedPath
+from interlock.tools.files.base import CURSOR, PATH, ReadingTool, integer_schema
+from interlock.tools.files.directory_listing import list_page, require_directory
+from interlock.tools.files.glob_arguments import Glob, judged_pattern
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    place: Place
+    place: ResolvedPath
     pattern: str
     glob: Glob
     max_depth: int
@@ -59,30 +59,30 @@ class FindFilesTool(ReadingTool[_Plan]):
                     "maxLength": 1000,
                     "description": "For example *.py, test_*, src/**/*.ts. Case-sensitive.",
                 },
-                "max_depth": whole_number("Search at most this many levels deep.", 1, MAX_DEPTH),
-                "limit": whole_number("Return at most this many results at a time.", 1, 100_000),
+                "max_depth": integer_schema("Search at most this many levels deep.", 1, MAX_DEPTH),
+                "limit": integer_schema("Return at most this many results at a time.", 1, 100_000),
                 "cursor": CURSOR,
             },
             "required": ["name_pattern"],
         }
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:  # noqa: ARG002
-        place = territory.find(arguments.get("path", "."))
-        require_folder(territory, place)
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
+        place = resolver.find(arguments.get("path", "."))
+        require_directory(resolver, place)
         pattern = arguments["name_pattern"]
         return _Plan(
-            *(place, pattern, judged_pattern(pattern, "name_pattern", place, territory)),
+            *(place, pattern, judged_pattern(pattern, "name_pattern", place, resolver)),
             arguments.get("max_depth", MAX_DEPTH),
             arguments.get("limit"),
             arguments.get("cursor"),
         )
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.place)
 
-    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
+    def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         return list_page(
-            *(territory, plan.place, context, self._redactor),
+            *(resolver, plan.place, context, self._redactor),
             chosen=lambda entry: plan.glob.matches(entry.parts),
             criteria=plan.pattern,
             max_depth=plan.max_depth,

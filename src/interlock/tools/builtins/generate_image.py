@@ -8,36 +8,35 @@ only if all its addresses are public: an endpoint must not lead into the private
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from interlock.config.endpoints import ImageEndpoint
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
-from interlock.infra.text import visible
+from interlock.config.image_endpoint import ImageEndpoint
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.text import escape_control_characters
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import NewContent
-from interlock.sandbox.paths import Access, Place, Territory
-from interlock.tools.base import Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, ToolMode
-from interlock.tools.blocking import beside_the_loop
-from interlock.tools.files.base import FILE_PATH, WRITING_MODES, FileTool, told
-from interlock.tools.files.writing import (
-    WritingDesk,
+from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
+from interlock.tools.files.base import FILE_PATH, WRITING_MODES, FileTool, tool_error_from_oserror
+from interlock.tools.files.write_operations import (
+    WriteServices,
+    change_origin,
     exists,
-    new_content,
-    origin_of,
-    told_as,
-    touch_of,
+    make_content,
+    make_touch,
+    write_result,
 )
-from interlock.tools.media.answers import NOT_REPEATED, AnswerReader, no_image
-from interlock.tools.media.names import names_for, with_extension
-from interlock.tools.media.orders import ASPECT_RATIOS, Order, size_for
-from interlock.tools.media.pictures import Kind, Picture, picture_in
-from interlock.tools.media.progress import telling
+from interlock.tools.media.image_file_names import candidate_names, with_extension
+from interlock.tools.media.image_format import ImageFormat, ImageInfo, detect_image
+from interlock.tools.media.image_request import ASPECT_RATIOS, ImageRequest, size_for
+from interlock.tools.media.image_response import NOT_REPEATED, ImageResponseReader, no_image_error
+from interlock.tools.media.progress import periodic_progress
 from interlock.tools.result import ToolResult
+from interlock.tools.threads import run_in_thread
+from interlock.tools.tool import Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, ToolMode
 
 if TYPE_CHECKING:
-    from interlock.tools.media.asking import Made
+    from interlock.tools.media.image_client import GeneratedImage
 
 MAX_PROMPT_CHARS = 32_000
 
@@ -48,7 +47,7 @@ class ImageServices:
 
     endpoint: ImageEndpoint | None
     redactor: Redactor
-    desk: WritingDesk
+    write_services: WriteServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,8 @@ class _Plan:
     """`asked` is the path that was judged, with its extension."""
 
     asked: str
-    place: Place
-    order: Order
+    place: ResolvedPath
+    order: ImageRequest
 
 
 class GenerateImageTool(FileTool[_Plan]):
@@ -65,7 +64,7 @@ class GenerateImageTool(FileTool[_Plan]):
         self._services = services
 
     @property
-    def is_carried_out_elsewhere(self) -> bool:
+    def runs_external_code(self) -> bool:
         return True
 
     @property
@@ -126,29 +125,29 @@ class GenerateImageTool(FileTool[_Plan]):
         return frozenset({"roots", "endpoint:images"})
 
     @property
-    def ends_in_time(self) -> bool:
+    def enforces_timeout(self) -> bool:
         return True
 
     def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
         endpoint = self._services.endpoint
         return endpoint.timeout_seconds if endpoint is not None else limits.timeout_seconds
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.place)
 
     # -- before anything is paid for --
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:  # noqa: ARG002
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
         prompt, asked = arguments["prompt"], arguments["path"]
         if not prompt.strip():
             raise ToolError(ErrorCode.INVALID_ARGS, "prompt: is blank", "Describe the image.")
         size = size_for(self._endpoint.model, arguments.get("aspect_ratio", "square"))
         named, kind = with_extension(asked)
-        place = territory.find(named, Access.write)
-        if exists(territory, place):
-            raise _exists_already(named, kind, territory, place)
-        _refuse_closed_folder(territory, place)
-        return _Plan(named, place, Order(prompt, size, kind))
+        place = resolver.find(named, PathAccess.write)
+        if exists(resolver, place):
+            raise _exists_already(named, kind, resolver, place)
+        _refuse_closed_folder(resolver, place)
+        return _Plan(named, place, ImageRequest(prompt, size, kind))
 
     @property
     def _endpoint(self) -> ImageEndpoint:
@@ -161,29 +160,34 @@ class GenerateImageTool(FileTool[_Plan]):
 
     async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
         size, model = prepared.order.size, self._endpoint.model
-        context.report_progress(f"requesting an image of {size} pixels from {visible(model)}")
-        made = await self._made(prepared, context)
-        picture = picture_in(made.image)
-        if picture is None:
-            raise no_image("it is not PNG, JPEG, WebP or GIF")
-        context.report_progress(f"received {len(made.image)} bytes, saving")
-        result = await beside_the_loop(
-            context.cancel, lambda: self._saved(prepared, made, picture, context)
+        context.report_progress(
+            f"requesting an image of {size} pixels from {escape_control_characters(model)}"
         )
+        made = await self._made(prepared, context)
+        picture = detect_image(made.image)
+        if picture is None:
+            raise no_image_error("it is not PNG, JPEG, WebP or GIF")
+        context.report_progress(f"received {len(made.image)} bytes, saving")
+        result = await run_in_thread(context.cancel, lambda: self._saved(prepared, made, picture, context))
         context.report_progress(result.stdout.strip())
         return result
 
-    async def _made(self, plan: _Plan, context: ToolContext) -> "Made":
+    async def _made(self, plan: _Plan, context: ToolContext) -> "GeneratedImage":
         # The HTTP library is large, and this is the only tool that needs it.
-        from interlock.tools.media.asking import make_image
+        from interlock.tools.media.image_client import request_image
 
         endpoint = self._endpoint
-        reader = AnswerReader(endpoint.model, context.limits.max_image_bytes, self._services.redactor)
+        reader = ImageResponseReader(
+            endpoint.model, context.limits.max_image_bytes, self._services.redactor
+        )
         # From here on it may be charged for, whether anybody waits for it or not.
         context.cancel.begin_effect()
         try:
-            async with asyncio.timeout(context.timeout_seconds), telling(context.report_progress) as heard:
-                return await make_image(endpoint, plan.order, reader, heard, context.cancel)
+            async with (
+                asyncio.timeout(context.timeout_seconds),
+                periodic_progress(context.report_progress) as heard,
+            ):
+                return await request_image(endpoint, plan.order, reader, heard, context.cancel)
         except TimeoutError:
             raise ToolError(
                 ErrorCode.TIMEOUT,
@@ -192,21 +196,23 @@ class GenerateImageTool(FileTool[_Plan]):
                 NOT_REPEATED,
             ) from None
 
-    def _saved(self, plan: _Plan, made: "Made", picture: Picture, context: ToolContext) -> ToolResult:
-        territory, new = Territory(context.profile), new_content(made.image)
+    def _saved(
+        self, plan: _Plan, made: "GeneratedImage", picture: ImageInfo, context: ToolContext
+    ) -> ToolResult:
+        resolver, new = PathResolver(context.profile), make_content(made.image)
         try:
-            place, kept = self._put(plan, new, picture.kind, territory, context)
+            place, kept = self._put(plan, new, picture.kind, resolver, context)
         except OSError as error:
-            raise _lost(told(error, self.subject(plan, territory))) from error
+            raise _lost(tool_error_from_oserror(error, self.subject(plan, resolver))) from error
         except ToolError as error:
             raise _lost(error) from error
-        shown, size, shape = territory.shown(place), len(new.data), f"{picture.width} x {picture.height}"
-        renamed = "" if place == plan.place else _why(plan, picture, self.subject(plan, territory))
-        result = told_as(
+        shown, size, shape = resolver.shown(place), len(new.data), f"{picture.width} x {picture.height}"
+        renamed = "" if place == plan.place else _why(plan, picture, self.subject(plan, resolver))
+        result = write_result(
             f"created {shown}: {picture.kind} image, {shape} pixels, {size} bytes{renamed}",
             kept=kept,
             # The model has not seen what is in it.
-            touched=(touch_of(str(place.path), "created", new.sha256, size, (0, 0)),),
+            touched=(make_touch(str(place.path), "created", new.sha256, size, (0, 0)),),
             path=shown,
             bytes_written=size,
             kind=picture.kind.value,
@@ -218,39 +224,41 @@ class GenerateImageTool(FileTool[_Plan]):
         return replace(result, redacted=made.redacted)
 
     def _put(
-        self, plan: _Plan, new: NewContent, kind: Kind, territory: Territory, context: ToolContext
-    ) -> tuple[Place, bool]:
+        self, plan: _Plan, new: NewContent, kind: ImageFormat, resolver: PathResolver, context: ToolContext
+    ) -> tuple[ResolvedPath, bool]:
         """Under the name that was asked for, or one beside it: what was paid for is not dropped."""
-        for asked in names_for(plan.asked, kind):
-            place = territory.find(asked, Access.write)
-            if exists(territory, place):
+        for asked in candidate_names(plan.asked, kind):
+            place = resolver.find(asked, PathAccess.write)
+            if exists(resolver, place):
                 continue
             try:
-                return place, self._services.desk.changes.create(
-                    territory, place, new, origin_of(context), context.cancel.begin_effect
+                return place, self._services.write_services.changes.create(
+                    resolver, place, new, change_origin(context), context.cancel.begin_effect
                 )
             except ToolError as error:
                 # Somebody else has made a file of that name at this moment.
                 if error.error_code is not ErrorCode.STALE_READ:
                     raise
-        raise _taken(self.subject(plan, territory), "Choose another path.")
+        raise _taken(self.subject(plan, resolver), "Choose another path.")
 
 
-def _why(plan: _Plan, picture: Picture, wanted: str) -> str:
+def _why(plan: _Plan, picture: ImageInfo, wanted: str) -> str:
     if picture.kind is not plan.order.kind:
         return f" (not {wanted}: the endpoint returned a {picture.kind})"
     return f" (not {wanted}: that file was created in the meantime)"
 
 
-def _exists_already(asked: str, kind: Kind, territory: Territory, place: Place) -> ToolError:
+def _exists_already(
+    asked: str, kind: ImageFormat, resolver: PathResolver, place: ResolvedPath
+) -> ToolError:
     """An image never replaces a file; a free name saves the model a guess."""
-    for other in names_for(asked, kind):
-        free = territory.find(other, Access.write)
-        if not exists(territory, free):
+    for other in candidate_names(asked, kind):
+        free = resolver.find(other, PathAccess.write)
+        if not exists(resolver, free):
             return _taken(
-                territory.shown(place), f"Choose another path, for example {territory.shown(free)}."
+                resolver.shown(place), f"Choose another path, for example {resolver.shown(free)}."
             )
-    return _taken(territory.shown(place), "Choose another path.")
+    return _taken(resolver.shown(place), "Choose another path.")
 
 
 def _taken(shown: str, next_action: str) -> ToolError:
@@ -262,13 +270,13 @@ def _taken(shown: str, next_action: str) -> ToolError:
     )
 
 
-def _refuse_closed_folder(territory: Territory, place: Place) -> None:
+def _refuse_closed_folder(resolver: PathResolver, place: ResolvedPath) -> None:
     """Before it is paid for. What the folder is at the time of writing is judged then."""
-    above = place.parts[: len(place.parts) - 1 - territory.missing_folders(place)]
+    above = place.parts[: len(place.parts) - 1 - resolver.missing_folders(place)]
     if not os.access(place.root.joinpath(*above), os.W_OK | os.X_OK):
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"{territory.shown(place)}: Interlock's account has no write permission there",
+            f"{resolver.shown(place)}: Interlock's account has no write permission there",
             "Choose another folder, or tell the user.",
             is_an_answer=True,
         )

@@ -3,19 +3,18 @@
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.kernel import open_beneath
-from interlock.sandbox.paths import Place, Territory, quoted
-from interlock.sandbox.tree import Kind, entries
-from interlock.tools.base import ToolContext
-from interlock.tools.files.base import PATH, ReadingTool, whole_number
-from interlock.tools.files.listing import MARKS, require_folder
-from interlock.tools.output import LinePage
+from interlock.sandbox.directory_walk import EntryKind, entries
+from interlock.sandbox.linux_fs import open_beneath
+from interlock.sandbox.paths import PathResolver, ResolvedPath, quote_path
+from interlock.tools.files.base import PATH, ReadingTool, integer_schema
+from interlock.tools.files.directory_listing import KIND_SUFFIXES, require_directory
+from interlock.tools.paging import LinePage
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 
 DEFAULT_DEPTH = 3
 DEFAULT_LIMIT = 400
@@ -33,7 +32,7 @@ _NOT_OPENED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    place: Place
+    place: ResolvedPath
     max_depth: int
     limit: int
 
@@ -60,27 +59,27 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
             "type": "object",
             "properties": {
                 "path": {**PATH, "description": "The folder. Default: the first opened folder."},
-                "max_depth": whole_number(
+                "max_depth": integer_schema(
                     f"The number of levels to show. Default: {DEFAULT_DEPTH}.", 1, 20
                 ),
-                "limit": whole_number(
+                "limit": integer_schema(
                     f"The maximum number of lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
                 ),
             },
         }
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:  # noqa: ARG002
-        place = territory.find(arguments.get("path", "."))
-        require_folder(territory, place)
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
+        place = resolver.find(arguments.get("path", "."))
+        require_directory(resolver, place)
         return _Plan(
             place, arguments.get("max_depth", DEFAULT_DEPTH), arguments.get("limit", DEFAULT_LIMIT)
         )
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.place)
 
-    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
-        with territory.folder(plan.place) as folder:
+    def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
+        with resolver.folder(plan.place) as folder:
             top = _chosen(folder, plan, context)
         page = LinePage(context.limits, self._redactor, max_lines=plan.limit)
         page.add(f"{_printable(plan.place.name)}/")
@@ -92,7 +91,7 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
             stderr="" if top.is_whole and not page.is_full else _CUT,
             truncated_lines=page.truncated_lines or not top.is_whole,
             truncated_bytes=page.truncated_bytes,
-            meta={"path": territory.shown(plan.place), "lines": len(page)},
+            meta={"path": resolver.shown(plan.place), "lines": len(page)},
             redacted=page.redacted,
         )
 
@@ -106,7 +105,7 @@ class _Folder:
 
     parts: tuple[str, ...]
     note: str = ""
-    entries: "list[tuple[str, Kind, _Folder | None]]" = field(default_factory=list)
+    entries: "list[tuple[str, EntryKind, _Folder | None]]" = field(default_factory=list)
     more: int = 0
     is_whole: bool = True
 
@@ -130,14 +129,14 @@ def _chosen(top_folder: int, plan: _Plan, context: ToolContext) -> _Folder:
         folder.more = len(listed) - count
         top.is_whole &= count == min(len(listed), MAX_IN_FOLDER)
         for name, kind in listed[:count]:
-            below = _Folder((*folder.parts, name)) if kind is Kind.folder else None
+            below = _Folder((*folder.parts, name)) if kind is EntryKind.folder else None
             folder.entries.append((name, kind, below))
             waiting.extend([below] if below else [])
         room -= count + (folder.more > 0)
     return top
 
 
-def _listed(top: int, folder: _Folder) -> list[tuple[str, Kind]]:
+def _listed(top: int, folder: _Folder) -> list[tuple[str, EntryKind]]:
     """Folders first. A folder that is not drawn says how much is in it."""
     try:
         descriptor = open_beneath(top, "/".join(folder.parts) or ".", os.O_RDONLY | os.O_DIRECTORY)
@@ -149,14 +148,14 @@ def _listed(top: int, folder: _Folder) -> list[tuple[str, Kind]]:
         folder.note = " (cannot be opened)"
         return []
     folder.note = f" ({_entries(len(found))})" if found else " (empty)"
-    return sorted(found, key=lambda entry: (entry[1] is not Kind.folder, entry[0]))
+    return sorted(found, key=lambda entry: (entry[1] is not EntryKind.folder, entry[0]))
 
 
 def _drawn(folder: _Folder, depth: int) -> Iterator[str]:
     indent = "  " * depth
     for name, kind, below in folder.entries:
         note = below.note if below is not None and not below.entries else ""
-        yield f"{indent}{_printable(name)}{MARKS[kind]}{note}"
+        yield f"{indent}{_printable(name)}{KIND_SUFFIXES[kind]}{note}"
         if below is not None:
             yield from _drawn(below, depth + 1)
     if folder.more:
@@ -172,4 +171,4 @@ def _entries(count: int) -> str:
 
 
 def _printable(name: str) -> str:
-    return name if name.isprintable() else quoted(name)
+    return name if name.isprintable() else quote_path(name)

@@ -1,21 +1,21 @@
 """Lists a folder."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.paths import Place, Territory
-from interlock.sandbox.tree import MAX_DEPTH
-from interlock.tools.base import ToolContext
-from interlock.tools.files.base import CURSOR, PATH, ReadingTool, whole_number
-from interlock.tools.files.listing import list_page, require_folder
+from interlock.sandbox.directory_walk import MAX_DEPTH
+from interlock.sandbox.paths import PathResolver, ResolvedPath
+from interlock.tools.files.base import CURSOR, PATH, ReadingTool, integer_schema
+from interlock.tools.files.directory_listing import list_page, require_directory
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    place: Place
+    place: ResolvedPath
     recursive: bool
     limit: int | None
     cursor: str | None
@@ -47,24 +47,24 @@ class ListFilesTool(ReadingTool[_Plan]):
             "properties": {
                 "path": {**PATH, "description": "The folder. Default: the first opened folder."},
                 "recursive": {"type": "boolean", "description": ("Also list the content of subfolders.")},
-                "limit": whole_number("Return at most this many entries at a time.", 1, 100_000),
+                "limit": integer_schema("Return at most this many entries at a time.", 1, 100_000),
                 "cursor": CURSOR,
             },
         }
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:  # noqa: ARG002
-        place = territory.find(arguments.get("path", "."))
-        require_folder(territory, place)
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
+        place = resolver.find(arguments.get("path", "."))
+        require_directory(resolver, place)
         return _Plan(
             place, arguments.get("recursive", False), arguments.get("limit"), arguments.get("cursor")
         )
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.place)
 
-    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
+    def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         return list_page(
-            *(territory, plan.place, context, self._redactor),
+            *(resolver, plan.place, context, self._redactor),
             max_depth=MAX_DEPTH if plan.recursive else 1,
             limit=plan.limit,
             cursor=plan.cursor,

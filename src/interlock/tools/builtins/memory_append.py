@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.memory.writing import Entry, NoteWriter
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
-from interlock.tools.blocking import beside_the_loop, looked_up
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.memory.note_writer import NoteEntry, NoteWriter
 from interlock.tools.result import FileTouch, ToolResult
+from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 
 
 class MemoryAppendTool(BaseTool):
@@ -59,7 +59,7 @@ class MemoryAppendTool(BaseTool):
     def switches(self) -> frozenset[PolicySwitch]:
         return frozenset({PolicySwitch.memory})
 
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Entry:
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> NoteEntry:
         writer, content, title = self._writer, arguments["content"], arguments.get("title", "")
         if writer is None:
             raise ToolError(
@@ -70,14 +70,14 @@ class MemoryAppendTool(BaseTool):
         # Redaction costs with the length of the text: the limit comes before it.
         _refuse_too_much(content, context.limits.max_write_bytes)
         now = datetime.now().astimezone()
-        return await looked_up(context.cancel, lambda: writer.entry(content, title, now))
+        return await run_in_thread_abandonable(context.cancel, lambda: writer.entry(content, title, now))
 
-    async def execute(self, prepared: Entry, context: ToolContext) -> ToolResult:
+    async def execute(self, prepared: NoteEntry, context: ToolContext) -> ToolResult:
         writer = self._writer
         if writer is None:
             raise AssertionError("prepare rejects this")
         cancel = context.cancel
-        done = await beside_the_loop(
+        done = await run_in_thread(
             cancel, lambda: writer.append(prepared, cancel.begin_effect, cancel.check)
         )
         touch = FileTouch(

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from typing import Any
 
 from interlock.config.modes import ALL_MODES
-from interlock.infra.errors import ErrorCode, StoreError, ToolError
-from interlock.infra.text import visible
-from interlock.memory.search import Found, Hit, MemorySearch
+from interlock.core.errors import ErrorCode, StoreError, ToolError
+from interlock.core.text import escape_control_characters
+from interlock.memory.search import MemorySearch, MemorySearchResult, SearchHit
 from interlock.redaction.redactor import MARK
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
-from interlock.tools.blocking import looked_up
 from interlock.tools.result import ToolResult
+from interlock.tools.threads import run_in_thread_abandonable
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 
 DEFAULT_LIMIT, MAX_LIMIT = 5, 50
 
@@ -70,7 +70,9 @@ class MemorySearchTool(BaseTool):
         query, limit = prepared["query"], prepared.get("limit", DEFAULT_LIMIT)
         check = context.cancel.check
         try:
-            found = await looked_up(context.cancel, lambda: search.search(query, limit, check))
+            found = await run_in_thread_abandonable(
+                context.cancel, lambda: search.search(query, limit, check)
+            )
         except OSError as error:
             raise _unavailable(f"the memory folder cannot be read: {error.strerror}") from error
         except StoreError as error:
@@ -80,7 +82,7 @@ class MemorySearchTool(BaseTool):
         )
 
 
-def _has_masks(found: Found) -> bool:
+def _has_masks(found: MemorySearchResult) -> bool:
     """Secrets are masked where a note is written or indexed: only the mark is left to tell it by."""
     return any(MARK in text for hit in found.hits for text in (hit.title, hit.heading, hit.snippet))
 
@@ -89,7 +91,7 @@ def _unavailable(message: str) -> ToolError:
     return ToolError(ErrorCode.EXECUTION_ERROR, message, "Continue without memory, and tell the user.")
 
 
-def _told(found: Found) -> str:
+def _told(found: MemorySearchResult) -> str:
     if not found.had_words:
         return "The query has no searchable word. Use a few words that the note may contain.\n"
     if not found.notes:
@@ -99,25 +101,25 @@ def _told(found: Found) -> str:
     return "\n".join(_entry(number, hit) for number, hit in enumerate(found.hits, start=1))
 
 
-def _entry(number: int, hit: Hit) -> str:
-    facts = [f"{visible(hit.path)}:{hit.line}"]
+def _entry(number: int, hit: SearchHit) -> str:
+    facts = [f"{escape_control_characters(hit.path)}:{hit.line}"]
     if hit.heading:
-        facts.append(visible(hit.heading))
+        facts.append(escape_control_characters(hit.heading))
     if hit.day and hit.day not in f"{hit.path} {hit.heading}":
         facts.append(hit.day)
     also = f"   also at line {', '.join(map(str, hit.also_lines))}\n" if hit.also_lines else ""
-    return f"{number}. {' | '.join(facts)}\n   {visible(hit.snippet)}\n{also}"
+    return f"{number}. {' | '.join(facts)}\n   {escape_control_characters(hit.snippet)}\n{also}"
 
 
 def _counted(notes: int) -> str:
     return "1 note" if notes == 1 else f"{notes} notes"
 
 
-def _complaint(found: Found) -> str:
+def _complaint(found: MemorySearchResult) -> str:
     return f"the latest changes to the notes may be missing: {found.problem}\n" if found.problem else ""
 
 
-def _meta(found: Found) -> dict[str, Any]:
+def _meta(found: MemorySearchResult) -> dict[str, Any]:
     meta: dict[str, Any] = {"hits": [asdict(hit) for hit in found.hits], "notes": found.notes}
     if found.corrected:
         meta["corrected"] = found.corrected

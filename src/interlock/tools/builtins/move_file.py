@@ -3,28 +3,34 @@
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
-from interlock.sandbox.folders import refuse_protected_inside
-from interlock.sandbox.paths import Access, Place, Territory
-from interlock.tools.base import ToolContext
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.directories import refuse_protected_inside
+from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.tools.files.base import PATH, WritingTool
-from interlock.tools.files.writing import WritingDesk, origin_of, refuse_with_roots, standing_at, told_as
+from interlock.tools.files.write_operations import (
+    WriteServices,
+    change_origin,
+    lstat_path,
+    refuse_with_roots,
+    write_result,
+)
 from interlock.tools.result import FileTouch, ToolResult
+from interlock.tools.tool import ToolContext
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    source: Place
-    destination: Place
+    source: ResolvedPath
+    destination: ResolvedPath
     overwrite: bool
 
 
 class MoveFileTool(WritingTool[_Plan]):
-    def __init__(self, desk: WritingDesk) -> None:
-        self._desk = desk
+    def __init__(self, write_services: WriteServices) -> None:
+        self._write_services = write_services
 
     @property
     def name(self) -> str:
@@ -52,36 +58,36 @@ class MoveFileTool(WritingTool[_Plan]):
             "required": ["source", "destination"],
         }
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
-        source = territory.find(arguments["source"], Access.write, follow=False)
-        destination = territory.find(arguments["destination"], Access.write, follow=False)
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
+        source = resolver.find(arguments["source"], PathAccess.write, follow=False)
+        destination = resolver.find(arguments["destination"], PathAccess.write, follow=False)
         if source.path == destination.path:
             raise _refused("source and destination are the same")
-        status = standing_at(territory, source)
+        status = lstat_path(resolver, source)
         if stat.S_ISDIR(status.st_mode):
-            refuse_with_roots(source, context, territory)
+            refuse_with_roots(source, context, resolver)
             if destination.path.is_relative_to(source.path):
                 raise _refused("a folder cannot be moved into itself")
-            refuse_protected_inside(territory, source, moved_to=destination)
+            refuse_protected_inside(resolver, source, moved_to=destination)
         overwrite = arguments.get("overwrite", False)
-        target = _at(territory, destination)
+        target = _at(resolver, destination)
         if target is not None:
-            _refuse_target(status, target, territory.shown(destination), source.name, overwrite=overwrite)
+            _refuse_target(status, target, resolver.shown(destination), source.name, overwrite=overwrite)
         return _Plan(source, destination, overwrite)
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return f"{territory.shown(plan.source)} to {territory.shown(plan.destination)}"
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return f"{resolver.shown(plan.source)} to {resolver.shown(plan.destination)}"
 
-    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
-        kept = self._desk.changes.move(
-            *(territory, plan.source, plan.destination),
+    def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
+        kept = self._write_services.changes.move(
+            *(resolver, plan.source, plan.destination),
             overwrite=plan.overwrite,
-            origin=origin_of(context),
+            origin=change_origin(context),
             commit=context.cancel.begin_effect,
         )
-        shown = territory.shown(plan.destination)
-        return told_as(
-            f"moved {territory.shown(plan.source)} to {shown}",
+        shown = resolver.shown(plan.destination)
+        return write_result(
+            f"moved {resolver.shown(plan.source)} to {shown}",
             kept=kept,
             touched=tuple(
                 FileTouch(path=str(place.path), action="moved") for place in (plan.source, plan.destination)
@@ -90,9 +96,9 @@ class MoveFileTool(WritingTool[_Plan]):
         )
 
 
-def _at(territory: Territory, place: Place) -> os.stat_result | None:
+def _at(resolver: PathResolver, place: ResolvedPath) -> os.stat_result | None:
     try:
-        return standing_at(territory, place)
+        return lstat_path(resolver, place)
     except FileNotFoundError:
         return None
 

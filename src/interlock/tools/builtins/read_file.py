@@ -2,33 +2,33 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.cached import CachedFile, find_cached
-from interlock.sandbox.files import OpenFile, opened_file
-from interlock.sandbox.names import OtherNames
-from interlock.sandbox.paths import Place, Territory
-from interlock.tools.base import ToolContext, ToolLimits
-from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, whole_number
+from interlock.sandbox.file_io import OpenFile, open_file
+from interlock.sandbox.hard_links import HardLinkCheck
+from interlock.sandbox.nonblocking_read import CachedFile, find_cached
+from interlock.sandbox.paths import PathResolver, ResolvedPath
+from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, integer_schema
 from interlock.tools.files.cursor import (
+    cursor_subject,
     invalid_cursor,
     make_cursor,
     number_in,
     optional_number_in,
     read_cursor,
     stale_cursor,
-    subject_of,
 )
-from interlock.tools.files.lines import find_line
-from interlock.tools.files.listing import list_page
-from interlock.tools.files.nearby import missing
-from interlock.tools.files.page import Page, PageRequest, read_page
-from interlock.tools.files.text import HEAD_BYTES, TextForm, binary_refusal, text_form
-from interlock.tools.output import page_limits
+from interlock.tools.files.directory_listing import list_page
+from interlock.tools.files.file_lines import find_line
+from interlock.tools.files.suggestions import not_found_error
+from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format
+from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
+from interlock.tools.paging import page_limits
 from interlock.tools.result import FileTouch, ToolResult
+from interlock.tools.tool import ToolContext, ToolLimits
 
 MAX_OFFSET = 2**53
 
@@ -37,7 +37,7 @@ MAX_OFFSET = 2**53
 class _Plan:
     """`file` is what was found in memory as the path was judged."""
 
-    place: Place
+    place: ResolvedPath
     file: CachedFile | None
     offset: int | None
     limit_bytes: int | None
@@ -47,7 +47,7 @@ class _Plan:
 
     @property
     def subject(self) -> str:
-        return subject_of("read", self.place.path)
+        return cursor_subject("read", self.place.path)
 
 
 class ReadFileTool(ReadingTool[_Plan]):
@@ -79,51 +79,51 @@ class ReadFileTool(ReadingTool[_Plan]):
             "type": "object",
             "properties": {
                 "path": FILE_PATH,
-                "offset": whole_number("Start at this byte (the first is 0).", 0, MAX_OFFSET),
-                "limit_bytes": whole_number(
+                "offset": integer_schema("Start at this byte (the first is 0).", 0, MAX_OFFSET),
+                "limit_bytes": integer_schema(
                     "Read at most this many bytes, up to the read limit. Default: one page.",
                     1,
                     MAX_OFFSET,
                 ),
-                "start_line": whole_number("Start at this line (the first is 1).", 1, MAX_OFFSET),
-                "line_count": whole_number("Read at most this many lines.", 1, MAX_OFFSET),
+                "start_line": integer_schema("Start at this line (the first is 1).", 1, MAX_OFFSET),
+                "line_count": integer_schema("Read at most this many lines.", 1, MAX_OFFSET),
                 "cursor": CURSOR,
             },
             "required": ["path"],
         }
 
     def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan | None:
-        found = find_cached(Territory(context.profile), arguments["path"])
+        found = find_cached(PathResolver(context.profile), arguments["path"])
         return found and _plan(*found, arguments, context)
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
-        return _plan(territory.find(arguments["path"]), None, arguments, context)
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
+        return _plan(resolver.find(arguments["path"]), None, arguments, context)
 
     def at_once(self, prepared: _Plan, context: ToolContext) -> ToolResult | None:
         if prepared.file is None:
             return None
-        shown = Territory(context.profile).shown(prepared.place)
+        shown = PathResolver(context.profile).shown(prepared.place)
         return self._read(prepared.file, prepared, shown, context)
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.place)
 
-    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
+    def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         try:
-            with opened_file(territory, plan.place) as file:
-                OtherNames(territory).refuse_outside(file, territory.shown(plan.place))
-                return self._read(file, plan, territory.shown(plan.place), context)
+            with open_file(resolver, plan.place) as file:
+                HardLinkCheck(resolver).refuse_outside(file, resolver.shown(plan.place))
+                return self._read(file, plan, resolver.shown(plan.place), context)
         except FileNotFoundError:
-            raise missing(territory, plan.place) from None
+            raise not_found_error(resolver, plan.place) from None
         except IsADirectoryError:
-            return list_page(territory, plan.place, context, self._redactor, cursor=plan.cursor)
+            return list_page(resolver, plan.place, context, self._redactor, cursor=plan.cursor)
 
     def _read(self, file: OpenFile, plan: _Plan, shown: str, context: ToolContext) -> ToolResult:
         limits = context.limits
         source = _Source(file, limits)
-        form = text_form(source.head, is_whole=len(source.head) == file.size)
+        form = detect_text_format(source.head, is_whole=len(source.head) == file.size)
         if form is None:
-            raise binary_refusal(shown, file.size, source.head)
+            raise binary_file_error(shown, file.size, source.head)
         begin = _begin(plan, file, form, context)
         request = PageRequest(
             start=begin.offset,
@@ -131,7 +131,7 @@ class ReadFileTool(ReadingTool[_Plan]):
             max_lines=_most_lines(plan, limits),
             whole_lines=plan.limit_bytes is None,
         )
-        page = read_page(source.read, file.size, form, request, self._redactor)
+        page = read_text_page(source.read, file.size, form, request, self._redactor)
         cursor = None if page.is_last else make_cursor(plan.subject, file.version, begin.behind(page))
         return ToolResult(
             stdout=page.text,
@@ -169,7 +169,7 @@ class _Source:
             self._window = (offset, found)
         return found
 
-    def touch(self, path: str, page: Page, form: TextForm) -> FileTouch:
+    def touch(self, path: str, page: TextPage, form: TextFormat) -> FileTouch:
         seen_from = 0 if page.start <= len(form.mark) else page.start
         data, hashed = self._whole, (0, len(self._whole or b""))
         if data is None:
@@ -196,14 +196,14 @@ class _Begin:
     asked_offset: int | None
     asked_line: int | None
 
-    def behind(self, page: Page) -> dict[str, int | None]:
+    def behind(self, page: TextPage) -> dict[str, int | None]:
         line = None if self.line is None else self.line + page.line_ends
         asked = {"asked_offset": self.asked_offset, "asked_line": self.asked_line}
         return {"offset": page.end, "line": line, **asked}
 
 
 def _plan(
-    place: Place, file: CachedFile | None, arguments: Mapping[str, Any], context: ToolContext
+    place: ResolvedPath, file: CachedFile | None, arguments: Mapping[str, Any], context: ToolContext
 ) -> _Plan:
     plan = _Plan(
         place=place,
@@ -228,7 +228,7 @@ def _plan(
     return plan
 
 
-def _begin(plan: _Plan, file: OpenFile, form: TextForm, context: ToolContext) -> _Begin:
+def _begin(plan: _Plan, file: OpenFile, form: TextFormat, context: ToolContext) -> _Begin:
     if plan.cursor is not None:
         return _continued(plan, plan.cursor, file)
     offset, line = plan.offset or 0, None if plan.offset else 1
@@ -259,7 +259,7 @@ def _continued(plan: _Plan, cursor: str, file: OpenFile) -> _Begin:
     return begin
 
 
-def _offset_of_line(file: OpenFile, form: TextForm, number: int, context: ToolContext) -> int:
+def _offset_of_line(file: OpenFile, form: TextFormat, number: int, context: ToolContext) -> int:
     found = find_line(file, form, number, context.cancel.check)
     # Behind the last line end there is no line, unless the file is empty.
     if found.number == number and (number == 1 or found.offset < file.size):
@@ -272,7 +272,7 @@ def _offset_of_line(file: OpenFile, form: TextForm, number: int, context: ToolCo
     )
 
 
-def _meta(shown: str, file: OpenFile, form: TextForm, page: Page, line: int | None) -> dict[str, Any]:
+def _meta(shown: str, file: OpenFile, form: TextFormat, page: TextPage, line: int | None) -> dict[str, Any]:
     meta: dict[str, Any] = {
         "path": shown,
         "size_bytes": file.size,

@@ -8,27 +8,40 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.jobs import Backend, SandboxUnavailable
-from interlock.sandbox.names import OtherNames
-from interlock.sandbox.paths import Place, Territory
-from interlock.sandbox.process import confined, running
-from interlock.tools.base import Effect, ToolContext, ToolLimits, ToolMode
-from interlock.tools.blocking import beside_the_loop
-from interlock.tools.files.base import CURSOR, PATH, READING_MODES, FileTool, told, whole_number
-from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, subject_of
-from interlock.tools.files.lines import LineReader
-from interlock.tools.files.matches import Found, Passed, Query, Start, find_matches
-from interlock.tools.files.nearby import missing
-from interlock.tools.files.patterns import judged_pattern
-from interlock.tools.output import LinePage, page_limits
+from interlock.sandbox.hard_links import HardLinkCheck
+from interlock.sandbox.jobs import SandboxBackend, SandboxUnavailable
+from interlock.sandbox.paths import PathResolver, ResolvedPath
+from interlock.sandbox.program_runner import confined, running
+from interlock.tools.files.base import (
+    CURSOR,
+    PATH,
+    READING_MODES,
+    FileTool,
+    integer_schema,
+    tool_error_from_oserror,
+)
+from interlock.tools.files.cursor import cursor_subject, make_cursor, number_in, read_cursor
+from interlock.tools.files.file_lines import MatchLineReader
+from interlock.tools.files.glob_arguments import judged_pattern
+from interlock.tools.files.ripgrep import (
+    SearchMatches,
+    SearchQuery,
+    ShownMatches,
+    StartProgram,
+    find_matches,
+)
+from interlock.tools.files.suggestions import not_found_error
+from interlock.tools.paging import LinePage, page_limits
 from interlock.tools.result import ToolResult
+from interlock.tools.threads import run_in_thread
+from interlock.tools.tool import Effect, ToolContext, ToolLimits, ToolMode
 
 DEFAULT_LIMIT = 500
 
@@ -38,15 +51,15 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    place: Place
-    query: Query
+    place: ResolvedPath
+    query: SearchQuery
     limit: int
-    passed: Passed
+    passed: ShownMatches
     subject: str
 
 
 class SearchFilesTool(FileTool[_Plan]):
-    def __init__(self, redactor: Redactor, program: Path | None, backend: Backend | None) -> None:
+    def __init__(self, redactor: Redactor, program: Path | None, backend: SandboxBackend | None) -> None:
         self._backend = backend
         self._redactor = redactor
         self._program = program
@@ -90,7 +103,7 @@ class SearchFilesTool(FileTool[_Plan]):
                     "maxLength": 1000,
                     "description": "Search only files with matching names: *.py, *.{js,ts}, src/**/*.ts.",
                 },
-                "limit": whole_number(
+                "limit": integer_schema(
                     f"The maximum number of lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
                 ),
                 "cursor": CURSOR,
@@ -110,8 +123,8 @@ class SearchFilesTool(FileTool[_Plan]):
     def needs(self) -> frozenset[str]:
         return super().needs | {"program:rg"}
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
-        place = territory.find(arguments.get("path", "."))
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
+        place = resolver.find(arguments.get("path", "."))
         pattern, glob = arguments["pattern"], arguments.get("glob")
         if "\0" in pattern:
             raise ToolError(
@@ -119,44 +132,44 @@ class SearchFilesTool(FileTool[_Plan]):
                 "pattern: it must not contain a null character",
                 "Correct the pattern.",
             )
-        chosen = None if glob is None else judged_pattern(glob, "glob", place, territory)
-        _require_searchable(territory, place)
-        subject = subject_of("search", place.path, pattern, glob)
-        passed = Passed()
+        chosen = None if glob is None else judged_pattern(glob, "glob", place, resolver)
+        _require_searchable(resolver, place)
+        subject = cursor_subject("search", place.path, pattern, glob)
+        passed = ShownMatches()
         if cursor := arguments.get("cursor"):
             digest, position = read_cursor(cursor, subject)
-            passed = Passed(number_in(position, "count"), digest)
+            passed = ShownMatches(number_in(position, "count"), digest)
         return _Plan(
-            *(place, Query(pattern, chosen)),
+            *(place, SearchQuery(pattern, chosen)),
             limit=min(arguments.get("limit", DEFAULT_LIMIT), context.limits.max_output_lines),
             passed=passed,
             subject=subject,
         )
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.place)
 
-    def _start(self, context: ToolContext) -> Start:
+    def _start(self, context: ToolContext) -> StartProgram:
         if self._backend is None:
             return running
         return partial(confined, self._backend, context.profile)
 
     async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
-        territory, plan = Territory(context.profile), prepared
+        resolver, plan = PathResolver(context.profile), prepared
         try:
-            folder, target = await beside_the_loop(
-                context.cancel, lambda: _opened(territory, plan.place), lambda opened: os.close(opened[0])
+            folder, target = await run_in_thread(
+                context.cancel, lambda: _opened(resolver, plan.place), lambda opened: os.close(opened[0])
             )
         except OSError as error:
-            raise told(error, territory.shown(plan.place)) from error
+            raise tool_error_from_oserror(error, resolver.shown(plan.place)) from error
         try:
             found = await find_matches(
                 *(self._start(context), self._program, folder, target, plan.query),
                 limit=plan.limit,
                 passed=plan.passed,
             )
-            return await beside_the_loop(
-                context.cancel, lambda: self._page(folder, target, found, plan, territory, context)
+            return await run_in_thread(
+                context.cancel, lambda: self._page(folder, target, found, plan, resolver, context)
             )
         except SandboxUnavailable as error:
             raise ToolError(
@@ -171,18 +184,18 @@ class SearchFilesTool(FileTool[_Plan]):
         self,
         folder: int,
         target: str,
-        found: Found,
+        found: SearchMatches,
         plan: _Plan,
-        territory: Territory,
+        resolver: PathResolver,
         context: ToolContext,
     ) -> ToolResult:
         def shown(file: str) -> str:
-            return territory.shown(plan.place, () if target else tuple(file.split("/")))
+            return resolver.shown(plan.place, () if target else tuple(file.split("/")))
 
         page = LinePage(context.limits, self._redactor, max_lines=plan.limit)
         passed = plan.passed
-        names = OtherNames(territory)
-        reader = LineReader(
+        names = HardLinkCheck(resolver)
+        reader = MatchLineReader(
             *(folder, names, self._redactor, context.cancel.check),
             max_bytes=context.limits.max_read_bytes,
         )
@@ -205,12 +218,12 @@ class SearchFilesTool(FileTool[_Plan]):
             next_page_cursor=make_cursor(plan.subject, passed.digest, {"count": passed.count})
             if has_more
             else None,
-            meta={"path": territory.shown(plan.place), "matches": len(page)},
+            meta={"path": resolver.shown(plan.place), "matches": len(page)},
             redacted=page.redacted,
         )
 
 
-def _notes(found: Found, binary: list[str]) -> str:
+def _notes(found: SearchMatches, binary: list[str]) -> str:
     notes = [
         f"{file} is a binary file; it matches, but not everything can be shown\n"
         for file in binary[:_NAMED]
@@ -222,12 +235,12 @@ def _notes(found: Found, binary: list[str]) -> str:
     return "".join(notes)
 
 
-def _require_searchable(territory: Territory, place: Place) -> None:
+def _require_searchable(resolver: PathResolver, place: ResolvedPath) -> None:
     """Refused while nothing is intended yet, where there is nothing, or nothing that has lines."""
     try:
-        descriptor = territory.open(place, os.O_PATH)
+        descriptor = resolver.open(place, os.O_PATH)
     except FileNotFoundError:
-        raise missing(territory, place) from None
+        raise not_found_error(resolver, place) from None
     try:
         kind = os.fstat(descriptor).st_mode
     finally:
@@ -235,16 +248,16 @@ def _require_searchable(territory: Territory, place: Place) -> None:
     if not (stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"{territory.shown(place)} is not a regular file (a pipe, a socket or a device)",
+            f"{resolver.shown(place)} is not a regular file (a pipe, a socket or a device)",
             "Choose a regular file or a folder.",
             is_an_answer=True,
         )
 
 
-def _opened(territory: Territory, place: Place) -> tuple[int, str]:
+def _opened(resolver: PathResolver, place: ResolvedPath) -> tuple[int, str]:
     """The folder to search, or the folder of the one file to search and that file's name."""
     try:
-        return territory.open(place, os.O_RDONLY | os.O_DIRECTORY), ""
+        return resolver.open(place, os.O_RDONLY | os.O_DIRECTORY), ""
     except NotADirectoryError:
-        with territory.parent(place) as parent:
+        with resolver.parent(place) as parent:
             return os.dup(parent.descriptor), parent.name

@@ -3,48 +3,48 @@
 import hashlib
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.changes import NewContent
-from interlock.sandbox.files import OpenFile
-from interlock.sandbox.kept import MAX_ENTRY_BYTES
-from interlock.sandbox.paths import Access, Place, Territory
-from interlock.tools.base import ToolContext, ToolLimits
+from interlock.sandbox.file_io import OpenFile
+from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
+from interlock.sandbox.undo_store import MAX_ENTRY_BYTES
 from interlock.tools.files.base import FILE_PATH, WritingTool
-from interlock.tools.files.seen import require_seen
-from interlock.tools.files.text import TextForm
-from interlock.tools.files.writing import (
+from interlock.tools.files.read_history import require_read
+from interlock.tools.files.text_format import TextFormat
+from interlock.tools.files.write_operations import (
     Replacement,
-    WritingDesk,
-    carry_out,
-    count_marks,
-    encoded,
+    WriteServices,
+    apply_replacement,
+    change_origin,
+    count_redaction_marks,
+    encode_text,
     existing_file,
+    existing_text_format,
     exists,
-    form_of,
-    new_content,
-    origin_of,
-    refuse_masks,
-    refuse_too_much,
-    told_as,
-    touch_of,
-    written,
+    make_content,
+    make_touch,
+    refuse_oversized,
+    refuse_redaction_marks,
+    replacement_touches,
+    write_result,
 )
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext, ToolLimits
 
 
 @dataclass(frozen=True, slots=True)
 class _Create:
-    place: Place
+    place: ResolvedPath
     new: NewContent
 
 
 @dataclass(frozen=True, slots=True)
 class _Append:
-    place: Place
+    place: ResolvedPath
     text: str
 
 
@@ -55,8 +55,8 @@ _Plan = _Create | _Append | Replacement
 
 
 class WriteFileTool(WritingTool[_Plan]):
-    def __init__(self, desk: WritingDesk) -> None:
-        self._desk = desk
+    def __init__(self, write_services: WriteServices) -> None:
+        self._write_services = write_services
 
     @property
     def name(self) -> str:
@@ -93,33 +93,41 @@ class WriteFileTool(WritingTool[_Plan]):
             "required": ["path", "content"],
         }
 
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
-        place, text = territory.find(arguments["path"], Access.write), arguments["content"]
-        shown = territory.shown(place)
-        data = encoded(text, TextForm(), "content")
-        refuse_too_much(len(data), context.limits, "content")
-        if not exists(territory, place):
-            refuse_masks(text.count(MARK), 0, shown)
-            return _Create(place, new_content(data))
-        with existing_file(territory, place) as (_, file):
-            form = form_of(file, shown, context.limits)
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
+        place, text = resolver.find(arguments["path"], PathAccess.write), arguments["content"]
+        shown = resolver.shown(place)
+        data = encode_text(text, TextFormat(), "content")
+        refuse_oversized(len(data), context.limits, "content")
+        if not exists(resolver, place):
+            refuse_redaction_marks(text.count(MARK), 0, shown)
+            return _Create(place, make_content(data))
+        with existing_file(resolver, place) as (_, file):
+            form = existing_text_format(file, shown, context.limits)
             if arguments.get("mode") == "append":
-                refuse_masks(text.count(MARK), 0, shown)
-                refuse_too_much(len(_adapted(text, form)), context.limits, "content")
+                refuse_redaction_marks(text.count(MARK), 0, shown)
+                refuse_oversized(len(_adapted(text, form)), context.limits, "content")
                 return _Append(place, text)
             return self._replacement(place, file, form, text, shown, context)
 
     def _replacement(
-        self, place: Place, file: OpenFile, form: TextForm, text: str, shown: str, context: ToolContext
+        self,
+        place: ResolvedPath,
+        file: OpenFile,
+        form: TextFormat,
+        text: str,
+        shown: str,
+        context: ToolContext,
     ) -> Replacement:
         check = context.cancel.check
         if context.session_id:
-            known = self._desk.seen.current(context.session_id, str(place.path), file, shown, check)
-            require_seen(known, [(0, file.size)], shown)
+            known = self._write_services.seen.current(
+                context.session_id, str(place.path), file, shown, check
+            )
+            require_read(known, [(0, file.size)], shown)
         if MARK in text:
-            refuse_masks(text.count(MARK), count_marks(file.chunks(check), form), shown)
-        new = new_content(form.mark + _adapted(text.removeprefix("\ufeff"), form))
-        refuse_too_much(len(new.data), context.limits, "content")
+            refuse_redaction_marks(text.count(MARK), count_redaction_marks(file.chunks(check), form), shown)
+        new = make_content(form.mark + _adapted(text.removeprefix("\ufeff"), form))
+        refuse_oversized(len(new.data), context.limits, "content")
         return Replacement(
             place=place,
             version=file.version,
@@ -128,73 +136,75 @@ class WriteFileTool(WritingTool[_Plan]):
             known=((0, len(new.data)),),
         )
 
-    def subject(self, plan: _Plan, territory: Territory) -> str:
-        return territory.shown(plan.place)
+    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
+        return resolver.shown(plan.place)
 
-    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
-        shown = territory.shown(plan.place)
+    def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
+        shown = resolver.shown(plan.place)
         if isinstance(plan, Replacement):
-            kept = carry_out(plan, self._desk, territory, context)
+            kept = apply_replacement(plan, self._write_services, resolver, context)
             size = len(plan.new.data)
-            return told_as(
+            return write_result(
                 f"replaced {shown}: {size} bytes",
                 kept=kept,
-                touched=written(plan),
+                touched=replacement_touches(plan),
                 path=shown,
                 bytes_written=size,
                 created=False,
             )
         if isinstance(plan, _Append):
-            return self._append(plan, territory, shown, context)
+            return self._append(plan, resolver, shown, context)
         new = plan.new
-        kept = self._desk.changes.create(
-            territory, plan.place, new, origin_of(context), context.cancel.begin_effect
+        kept = self._write_services.changes.create(
+            resolver, plan.place, new, change_origin(context), context.cancel.begin_effect
         )
         size = len(new.data)
-        return told_as(
+        return write_result(
             f"created {shown}: {size} bytes",
             kept=kept,
-            touched=(touch_of(str(plan.place.path), "created", new.sha256, size, (0, size)),),
+            touched=(make_touch(str(plan.place.path), "created", new.sha256, size, (0, size)),),
             path=shown,
             bytes_written=size,
             created=True,
         )
 
-    def _append(self, plan: _Append, territory: Territory, shown: str, context: ToolContext) -> ToolResult:
+    def _append(
+        self, plan: _Append, resolver: PathResolver, shown: str, context: ToolContext
+    ) -> ToolResult:
         """Nothing that somebody else adds at the same time is lost: then it is done again, behind it."""
         for tries_left in reversed(range(_TRIES)):
             try:
-                return self._append_once(plan, territory, shown, context)
+                return self._append_once(plan, resolver, shown, context)
             except ToolError as error:
                 if error.error_code is not ErrorCode.STALE_READ or not tries_left:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
     def _append_once(
-        self, plan: _Append, territory: Territory, shown: str, context: ToolContext
+        self, plan: _Append, resolver: PathResolver, shown: str, context: ToolContext
     ) -> ToolResult:
-        with existing_file(territory, plan.place) as (parent, file):
+        with existing_file(resolver, plan.place) as (parent, file):
             _refuse_too_large(file, shown)
-            data = _adapted(plan.text, form_of(file, shown, context.limits))
+            data = _adapted(plan.text, existing_text_format(file, shown, context.limits))
             before = hashlib.sha256()
             for piece in file.chunks(context.cancel.check):
                 before.update(piece)
             after = before.copy()
             after.update(data)
-            kept = self._desk.changes.replace(
+            kept = self._write_services.changes.replace(
                 *(parent, plan.place, file),
                 itertools.chain(file.chunks(context.cancel.check, 0, file.size), (data,)),
                 before_sha256=before.hexdigest(),
                 after_sha256=after.hexdigest(),
-                origin=origin_of(context),
+                origin=change_origin(context),
                 commit=context.cancel.begin_effect,
             )
             size = file.size + len(data)
-            touch = touch_of(
+            touch = make_touch(
                 *(str(plan.place.path), "appended", after.hexdigest(), size),
                 (file.size, size),
             )
-        return told_as(
+        return write_result(
             f"appended {len(data)} bytes to {shown}, which now has {size}",
             kept=kept,
             touched=(touch,),
@@ -217,5 +227,5 @@ def _refuse_too_large(file: OpenFile, shown: str) -> None:
         )
 
 
-def _adapted(text: str, form: TextForm) -> bytes:
-    return encoded(form.with_own_endings(text), form, "content")
+def _adapted(text: str, form: TextFormat) -> bytes:
+    return encode_text(form.with_own_endings(text), form, "content")

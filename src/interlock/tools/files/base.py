@@ -6,10 +6,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.text import visible
-from interlock.sandbox.paths import Territory
-from interlock.tools.base import (
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.text import escape_control_characters
+from interlock.sandbox.paths import PathResolver
+from interlock.tools.paging import page_limits
+from interlock.tools.result import ToolResult
+from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
+from interlock.tools.tool import (
     BaseTool,
     Effect,
     PolicySwitch,
@@ -18,9 +21,6 @@ from interlock.tools.base import (
     ToolLimits,
     ToolMode,
 )
-from interlock.tools.blocking import beside_the_loop, looked_up
-from interlock.tools.output import page_limits
-from interlock.tools.result import ToolResult
 
 Plan = TypeVar("Plan")
 
@@ -53,42 +53,42 @@ class FileTool(BaseTool, Generic[Plan]):
         return frozenset({"roots"})
 
     @abstractmethod
-    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> Plan:
+    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> Plan:
         """What will be done, once every path in it was found to be allowed. No effect yet."""
 
     @abstractmethod
-    def subject(self, plan: Plan, territory: Territory) -> str:
+    def subject(self, plan: Plan, resolver: PathResolver) -> str:
         """What the call is about, to name it in an error."""
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Plan:
-        territory = Territory(context.profile)
+        resolver = PathResolver(context.profile)
 
         def judge() -> Plan:
             with_paths = [str(arguments[name]) for name in ("path", "source") if name in arguments]
             try:
-                return self.judge(arguments, territory, context)
+                return self.judge(arguments, resolver, context)
             except OSError as error:
-                raise told(error, with_paths[0] if with_paths else ".") from error
+                raise tool_error_from_oserror(error, with_paths[0] if with_paths else ".") from error
 
-        return await looked_up(context.cancel, judge)
+        return await run_in_thread_abandonable(context.cancel, judge)
 
 
 class BlockingFileTool(FileTool[Plan]):
     """A file tool whose work is nothing but system calls."""
 
     @abstractmethod
-    def work(self, plan: Plan, territory: Territory, context: ToolContext) -> ToolResult: ...
+    def work(self, plan: Plan, resolver: PathResolver, context: ToolContext) -> ToolResult: ...
 
     async def execute(self, prepared: Plan, context: ToolContext) -> ToolResult:
-        territory = Territory(context.profile)
+        resolver = PathResolver(context.profile)
 
         def work() -> ToolResult:
             try:
-                return self.work(prepared, territory, context)
+                return self.work(prepared, resolver, context)
             except OSError as error:
-                raise told(error, self.subject(prepared, territory)) from error
+                raise tool_error_from_oserror(error, self.subject(prepared, resolver)) from error
 
-        return await beside_the_loop(context.cancel, work)
+        return await run_in_thread(context.cancel, work)
 
 
 class ReadingTool(BlockingFileTool[Plan]):
@@ -140,17 +140,17 @@ _NEXT_STEPS = {
 }
 
 
-def told(error: OSError, shown: str) -> ToolError:
+def tool_error_from_oserror(error: OSError, shown: str) -> ToolError:
     """An error of the operating system in words for the model, without any path but the one it knows."""
     code = error.errno or 0
     sentence = _SENTENCES.get(code, f"{{shown}}: {os.strerror(code) if code else 'it failed'}")
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
-        sentence.format(shown=visible(shown)),
+        sentence.format(shown=escape_control_characters(shown)),
         _NEXT_STEPS.get(code, "Try a different approach, or tell the user."),
         is_an_answer=code in _SENTENCES.keys() - _OF_THE_DISK,
     )
 
 
-def whole_number(description: str, minimum: int, maximum: int) -> dict[str, Any]:
+def integer_schema(description: str, minimum: int, maximum: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}

@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 
-from interlock.infra.errors import ErrorCode, ToolError
+from interlock.core.errors import ErrorCode, ToolError
 
 MAX_NUMBER = 2**53
 
 
-def subject_of(*parts: object) -> str:
+def cursor_subject(*parts: object) -> str:
     """What a cursor belongs to; it cannot be used with other arguments."""
     # A path may have bytes that are no characters.
     return sha256(ascii([str(part) for part in parts]).encode()).hexdigest()[:16]

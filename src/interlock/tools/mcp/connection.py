@@ -25,10 +25,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock import __version__
 from interlock.redaction.redactor import Redactor
-from interlock.tools.mcp.bounds import Streams, bounded
-from interlock.tools.mcp.definitions import MAX_TOOLS, Definition, definition_of
-from interlock.tools.mcp.names import plain
-from interlock.tools.mcp.trouble import ServerTrouble
+from interlock.tools.mcp.errors import McpServerError
+from interlock.tools.mcp.message_limits import Streams, limit_messages
+from interlock.tools.mcp.tool_definitions import MAX_TOOLS, McpToolDefinition, make_definition
+from interlock.tools.mcp.tool_names import to_visible_line
 
 START_SECONDS = 30.0
 LIST_SECONDS = 15.0
@@ -47,7 +47,7 @@ class _Raw(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Connection:
+class McpConnection:
     """`on_listing_changed` is called when the server says that it offers something else now.
 
     Its own words are redacted before they are cut: half a secret would not be recognised.
@@ -55,7 +55,7 @@ class Connection:
 
     def __init__(
         self,
-        streams: Callable[["Connection"], Streams],
+        streams: Callable[["McpConnection"], Streams],
         redactor: Redactor,
         on_listing_changed: Callable[[], None],
     ) -> None:
@@ -70,7 +70,7 @@ class Connection:
     # -- its life --
 
     async def open(self) -> None:
-        """`ServerTrouble` where it cannot be spoken to."""
+        """`McpServerError` where it cannot be spoken to."""
         _silence_the_library()
         self._holding = asyncio.ensure_future(self._hold())
         try:
@@ -79,7 +79,7 @@ class Connection:
         except TimeoutError:
             self.end(f"it did not complete the handshake within {START_SECONDS:g} seconds")
             await self.close()
-            raise ServerTrouble(self._reason) from None
+            raise McpServerError(self._reason) from None
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -122,7 +122,7 @@ class Connection:
 
     async def _hold(self) -> None:
         try:
-            transport = bounded(self._streams(self), lambda: self.end("it sends output without end"))
+            transport = limit_messages(self._streams(self), lambda: self.end("it sends output without end"))
             client = Client(
                 transport,
                 cache=None,
@@ -137,7 +137,7 @@ class Connection:
         finally:
             self.end("it ended")
             if not self._client.done():
-                self._client.set_exception(ServerTrouble(self._reason))
+                self._client.set_exception(McpServerError(self._reason))
                 # Whoever opened it may have gone meanwhile.
                 self._client.exception()
 
@@ -147,7 +147,7 @@ class Connection:
 
     # -- what is asked of it --
 
-    async def tools(self, seconds: float = LIST_SECONDS) -> list[Definition]:
+    async def tools(self, seconds: float = LIST_SECONDS) -> list[McpToolDefinition]:
         """What it offers now, as far as anybody would look."""
         return await self._asked(self._list(), seconds)
 
@@ -155,7 +155,7 @@ class Connection:
         """Whether it still does, quickly."""
         try:
             await self.tools(PING_SECONDS)
-        except ServerTrouble:
+        except McpServerError:
             return False
         return True
 
@@ -173,15 +173,15 @@ class Connection:
             if not calling.done():
                 calling.cancel()
         if not calling.done() or calling.cancelled():
-            raise ServerTrouble(self._reason)
+            raise McpServerError(self._reason)
         try:
             return dict(calling.result().model_extra or {})
         except Exception as error:  # noqa: BLE001 - whatever the library made of it, it is the server's
             raise await self._trouble(error) from None
 
-    async def _list(self) -> list[Definition]:
+    async def _list(self) -> list[McpToolDefinition]:
         session = self._session()
-        found: list[Definition] = []
+        found: list[McpToolDefinition] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             params = PaginatedRequestParams(cursor=cursor) if cursor else None
@@ -192,7 +192,9 @@ class Connection:
                 break
         return found[:MAX_TOOLS]
 
-    async def _asked(self, work: Awaitable[list[Definition]], seconds: float) -> list[Definition]:
+    async def _asked(
+        self, work: Awaitable[list[McpToolDefinition]], seconds: float
+    ) -> list[McpToolDefinition]:
         asking = asyncio.ensure_future(work)
         asking.add_done_callback(_retrieved)
         ending = asyncio.ensure_future(self._closing.wait())
@@ -203,33 +205,35 @@ class Connection:
             if not asking.done():
                 asking.cancel()
         if not asking.done():
-            raise ServerTrouble(self._reason or f"it did not answer within {seconds:g} seconds")
+            raise McpServerError(self._reason or f"it did not answer within {seconds:g} seconds")
         try:
             return asking.result()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the same
             raise await self._trouble(error) from None
 
-    async def _trouble(self, error: BaseException) -> ServerTrouble:
+    async def _trouble(self, error: BaseException) -> McpServerError:
         """That it is over is known a moment before why."""
         if not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
-            return ServerTrouble(self._told(error), is_answer=isinstance(error, MCPError | ValidationError))
+            return McpServerError(
+                self._told(error), is_answer=isinstance(error, MCPError | ValidationError)
+            )
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), REASON_SECONDS)
-        return ServerTrouble(self._reason or self._told(error))
+        return McpServerError(self._reason or self._told(error))
 
     def _session(self) -> Any:
         if not self.is_open:
-            raise ServerTrouble(self._reason or "it is not connected")
+            raise McpServerError(self._reason or "it is not connected")
         return self._client.result().session
 
     def _brief(self, text: str, max_chars: int) -> str:
-        return plain(self._redactor.text(text), max_chars)
+        return to_visible_line(self._redactor.text(text), max_chars)
 
     def _told(self, error: BaseException) -> str:
         """What went wrong, in few words. The server's own are cut and cannot hide anything."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        if isinstance(error, ServerTrouble):
+        if isinstance(error, McpServerError):
             return str(error)
         if isinstance(error, MCPError):
             return f"it answered with an error: {self._brief(error.error.message, MAX_ERROR_CHARS)}"
@@ -246,15 +250,15 @@ def _silence_the_library() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _definition(tool: Tool) -> Definition:
+def _definition(tool: Tool) -> McpToolDefinition:
     hints = tool.annotations.model_dump(by_alias=True) if tool.annotations is not None else {}
     try:
-        return definition_of(
+        return make_definition(
             tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
         )
     except (ValueError, RecursionError):
         # Nobody could say later whether it is the same: the name stays, and is of no use.
-        return definition_of(tool.name, "", {}, None, {})
+        return make_definition(tool.name, "", {}, None, {})
 
 
 def _retrieved(ended: "asyncio.Future[Any]") -> None:

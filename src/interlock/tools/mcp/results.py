@@ -9,20 +9,20 @@ from typing import Any
 
 import orjson
 
-from interlock.infra.errors import ErrorCode
-from interlock.infra.text import json_value, storable
+from interlock.core.errors import ErrorCode
+from interlock.core.text import sanitize_text, to_json_value
 from interlock.tools.arguments import ArgumentValidator, is_too_deep
-from interlock.tools.mcp.definitions import Definition
-from interlock.tools.mcp.names import plain
-from interlock.tools.mcp.schemas import most_bytes
+from interlock.tools.mcp.schema_checks import max_value_bytes
+from interlock.tools.mcp.tool_definitions import McpToolDefinition
+from interlock.tools.mcp.tool_names import to_visible_line
 from interlock.tools.result import ToolFailure, ToolResult
 
 MAX_PARTS = 1_000
 MAX_NOTE_CHARS = 300
 
 
-def envelope(
-    raw: Mapping[str, Any], definition: Definition, tool_name: str, mode: str, server: str
+def to_tool_result(
+    raw: Mapping[str, Any], definition: McpToolDefinition, tool_name: str, mode: str, server: str
 ) -> ToolResult:
     """`raw` is the server's result, of whatever shape."""
     text, described = _text(raw)
@@ -45,7 +45,7 @@ def envelope(
         return _failed(ToolResult(stdout=text, meta=meta), tool_name, mode, f"{server}: {fault}")
     if isinstance(structured, dict) and not text.strip():
         # Servers repeat it as text for whoever reads no structures; where one does not, it is the text.
-        text = orjson.dumps(json_value(structured), option=orjson.OPT_INDENT_2).decode()
+        text = orjson.dumps(to_json_value(structured), option=orjson.OPT_INDENT_2).decode()
     return ToolResult(stdout=text, meta=meta)
 
 
@@ -59,7 +59,7 @@ def _failed(result: ToolResult, tool_name: str, mode: str, reason: str) -> ToolR
     return ToolResult(exit_code=1, stdout=result.stdout, meta=result.meta, failure=failure)
 
 
-def _structure_fault(structured: Any, definition: Definition) -> str:
+def _structure_fault(structured: Any, definition: McpToolDefinition) -> str:
     """A server that promises a shape and gives another is not to be relied on."""
     if definition.output_schema is None:
         return ""
@@ -67,7 +67,7 @@ def _structure_fault(structured: Any, definition: Definition) -> str:
         return "it declares a structured result but returned none"
     try:
         # On the loop: so what is checked, and how long that takes, is bounded before it begins.
-        longest = most_bytes(definition.output_schema)
+        longest = max_value_bytes(definition.output_schema)
         validator = ArgumentValidator(definition.output_schema)
     except (ValueError, RecursionError):
         return ""
@@ -98,7 +98,7 @@ def _text(raw: Mapping[str, Any]) -> tuple[str, list[str]]:
             texts.append(f"[{note}]")
     if isinstance(parts, list) and len(parts) > MAX_PARTS:
         described.append(f"{len(parts) - MAX_PARTS} more parts")
-    return "\n".join(storable(text) for text in texts), described[:50]
+    return "\n".join(sanitize_text(text) for text in texts), described[:50]
 
 
 def _part(part: Mapping[str, Any]) -> tuple[str, str]:
@@ -112,15 +112,16 @@ def _part(part: Mapping[str, Any]) -> tuple[str, str]:
         case {"type": "resource", "resource": {"blob": str() as data} as resource}:
             return "", f"{_blob('file', resource.get('mimeType'), data)} {_named(resource)}"
         case {"type": "resource_link"}:
-            about = plain(str(part.get("description") or part.get("title") or ""), MAX_NOTE_CHARS)
+            about = to_visible_line(str(part.get("description") or part.get("title") or ""), MAX_NOTE_CHARS)
             return f"link: {_named(part)}{f' ({about})' if about else ''}", ""
         case _:
-            return "", f"a part of kind {plain(str(part.get('type')), 40)}"
+            return "", f"a part of kind {to_visible_line(str(part.get('type')), 40)}"
 
 
 def _blob(kind: str, mime: Any, data: str) -> str:
-    return f"{kind} of type {plain(str(mime or 'unknown'), 60)}, {len(data) * 3 // 4} bytes, not shown"
+    shown = to_visible_line(str(mime or "unknown"), 60)
+    return f"{kind} of type {shown}, {len(data) * 3 // 4} bytes, not shown"
 
 
 def _named(resource: Mapping[str, Any]) -> str:
-    return plain(str(resource.get("uri") or resource.get("name") or ""), MAX_NOTE_CHARS)
+    return to_visible_line(str(resource.get("uri") or resource.get("name") or ""), MAX_NOTE_CHARS)

@@ -2,23 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.records import dataclass
-from interlock.sandbox.guard import NOT_PUT_BACK
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
-from interlock.tools.mcp.book import KnownTool, ServerBook
-from interlock.tools.mcp.definitions import Definition, fault_of
-from interlock.tools.mcp.hub import ServerHub
-from interlock.tools.mcp.names import exposed_name, plain
-from interlock.tools.mcp.opened import Opened
-from interlock.tools.mcp.results import envelope
-from interlock.tools.mcp.schemas import checked_schema, most_bytes
-from interlock.tools.mcp.servers import Server
-from interlock.tools.mcp.trouble import ServerTrouble
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.protected_snapshot import NOT_PUT_BACK
+from interlock.tools.mcp.connection_pool import McpConnectionPool
+from interlock.tools.mcp.errors import McpServerError
+from interlock.tools.mcp.managed_connection import ManagedConnection
+from interlock.tools.mcp.repository import McpRepository, StoredMcpTool
+from interlock.tools.mcp.results import to_tool_result
+from interlock.tools.mcp.schema_checks import checked_schema, max_value_bytes
+from interlock.tools.mcp.server_config import McpServer
+from interlock.tools.mcp.tool_definitions import McpToolDefinition, definition_problem
+from interlock.tools.mcp.tool_names import exposed_name, to_visible_line
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 
 # How often a running call is told about, at most.
 TELL_SECONDS = 1.0
@@ -26,19 +25,19 @@ MAX_TOLD = 50
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignServices:
+class McpToolServices:
     """What foreign tools need of the world. `listed` takes in what a server offers now."""
 
-    book: ServerBook
-    hub: ServerHub
-    listed: Callable[[str, Sequence[Definition]], Awaitable[None]]
+    book: McpRepository
+    hub: McpConnectionPool
+    listed: Callable[[str, Sequence[McpToolDefinition]], Awaitable[None]]
 
 
 class McpTool(BaseTool):
     """`unavailable` is why it cannot be used though it was classed."""
 
     def __init__(
-        self, server: Server, known: KnownTool, unavailable: str, services: ForeignServices
+        self, server: McpServer, known: StoredMcpTool, unavailable: str, services: McpToolServices
     ) -> None:
         self._server = server
         self._known = known
@@ -47,14 +46,14 @@ class McpTool(BaseTool):
         definition = known.definition
         self._parameters: Mapping[str, Any] = {"type": "object"}
         # It may have been looked at when less was refused.
-        if definition is not None and (fault := fault_of(definition)):
+        if definition is not None and (fault := definition_problem(definition)):
             self._unavailable = unavailable or fault
         elif definition is not None:
             self._parameters = checked_schema(definition.schema)
-        self._max_argument_bytes = most_bytes(self._parameters)
+        self._max_argument_bytes = max_value_bytes(self._parameters)
 
     @property
-    def is_carried_out_elsewhere(self) -> bool:
+    def runs_external_code(self) -> bool:
         return True
 
     @property
@@ -84,10 +83,10 @@ class McpTool(BaseTool):
         return self._known.given.modes if self._known.given else frozenset()
 
     @property
-    def why_no_mode(self) -> str:
+    def mode_denied_hint(self) -> str:
         return (
             "Not reviewed yet; the operator can classify it with interlock mcp allow "
-            f"{self._server.id} {plain(self._known.name, 64)}. Continue without it."
+            f"{self._server.id} {to_visible_line(self._known.name, 64)}. Continue without it."
         )
 
     @property
@@ -118,11 +117,11 @@ class McpTool(BaseTool):
         return self._server.id
 
     @property
-    def ends_in_time(self) -> bool:
+    def enforces_timeout(self) -> bool:
         return True
 
     async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        used: list[Opened] = []
+        used: list[ManagedConnection] = []
         try:
             async with asyncio.timeout(context.timeout_seconds):
                 return _with_restored(await self._called(prepared, context, used), used)
@@ -136,11 +135,11 @@ class McpTool(BaseTool):
                 if unknown
                 else "Continue without it, or tell the user that the server does not respond.",
             ) from None
-        except ServerTrouble as error:
+        except McpServerError as error:
             raise self._told(error, context, used) from error
 
     async def _called(
-        self, arguments: Mapping[str, Any], context: ToolContext, used: list[Opened]
+        self, arguments: Mapping[str, Any], context: ToolContext, used: list[ManagedConnection]
     ) -> ToolResult:
         hub, definition = self._services.hub, self._known.definition
         await self._make_sure_of_the_class()
@@ -156,19 +155,19 @@ class McpTool(BaseTool):
                 raise
             line.failures = 0
         if definition is None:
-            raise ServerTrouble("its definition is unknown")
-        return envelope(raw, definition, self.name, context.mode.value, self._server.id)
+            raise McpServerError("its definition is unknown")
+        return to_tool_result(raw, definition, self.name, context.mode.value, self._server.id)
 
     async def _make_sure_of_the_class(self) -> None:
         """Somebody may have taken it away since this turn began."""
-        server = (await self._services.book.shelf()).servers.get(self._server.id)
+        server = (await self._services.book.catalog()).servers.get(self._server.id)
         known = server.tools.get(self._known.name) if server is not None else None
         if known is None or server is None or server.server != self._server:
             raise self._gone("its server was removed or changed in the meantime")
         if known.given != self._known.given or known.hash != self._known.hash:
             raise self._gone("it was changed or reclassified in the meantime")
 
-    async def _make_sure_of_the_pin(self, found: Sequence[Definition]) -> None:
+    async def _make_sure_of_the_pin(self, found: Sequence[McpToolDefinition]) -> None:
         """What the server offers at this moment must be what was looked at, to the last character."""
         same = [definition for definition in found if definition.name == self._known.name]
         await self._services.listed(self._server.id, found)
@@ -185,7 +184,9 @@ class McpTool(BaseTool):
             f"{self._server.id}), and continue without it.",
         )
 
-    def _told(self, error: ServerTrouble, context: ToolContext, used: list[Opened]) -> ToolError:
+    def _told(
+        self, error: McpServerError, context: ToolContext, used: list[ManagedConnection]
+    ) -> ToolError:
         unknown = context.cancel.took_effect and not error.is_answer
         trouble = "" if error.is_answer else f"the MCP server {self._server.id} failed: "
         return ToolError(
@@ -211,10 +212,10 @@ class _Progress:
             return
         self._next = self._loop.time() + TELL_SECONDS
         done = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-        self._report(plain(f"{message} ({done})" if message else done, 200))
+        self._report(to_visible_line(f"{message} ({done})" if message else done, 200))
 
 
-def _with_restored(result: ToolResult, used: list[Opened]) -> ToolResult:
+def _with_restored(result: ToolResult, used: list[ManagedConnection]) -> ToolResult:
     """What the server changed although it is protected was put back, and the model is told."""
     restored = _restored(used)
     if not restored:
@@ -223,7 +224,7 @@ def _with_restored(result: ToolResult, used: list[Opened]) -> ToolResult:
     return replace(result, stderr=told + result.stderr, meta={**result.meta, "restored": restored})
 
 
-def _restored_clause(used: list[Opened]) -> str:
+def _restored_clause(used: list[ManagedConnection]) -> str:
     """The same where there is no result."""
     return "".join(f"; {line}" for line in _restored_lines(_restored(used)))
 
@@ -237,5 +238,5 @@ def _restored_lines(restored: list[str]) -> list[str]:
     ]
 
 
-def _restored(used: list[Opened]) -> list[str]:
+def _restored(used: list[ManagedConnection]) -> list[str]:
     return [path for opened in used for path in opened.restored][:MAX_TOLD]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 TELL_SECONDS = 3.0
 
 
-class Received:
+class ReceivedBytes:
     """How much of the answer has come so far."""
 
     def __init__(self) -> None:
@@ -18,8 +18,8 @@ class Received:
 
 
 @asynccontextmanager
-async def telling(report: Callable[[str], None]) -> AsyncIterator[Received]:
-    received = Received()
+async def periodic_progress(report: Callable[[str], None]) -> AsyncIterator[ReceivedBytes]:
+    received = ReceivedBytes()
     ticking = asyncio.ensure_future(_tick(report, received))
     try:
         yield received
@@ -28,7 +28,7 @@ async def telling(report: Callable[[str], None]) -> AsyncIterator[Received]:
         await asyncio.gather(ticking, return_exceptions=True)
 
 
-async def _tick(report: Callable[[str], None], received: Received) -> None:
+async def _tick(report: Callable[[str], None], received: ReceivedBytes) -> None:
     began = asyncio.get_running_loop().time()
     while True:
         await asyncio.sleep(TELL_SECONDS)

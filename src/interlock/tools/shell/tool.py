@@ -3,40 +3,44 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock.events.catalog import ToolCallRestored
-from interlock.events.log import EventLog
-from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
-from interlock.infra.records import dataclass
+from interlock.core.errors import ErrorClass, ErrorCode, ToolError
+from interlock.log.kinds import ToolCallRestored
+from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.guard import NOT_PUT_BACK, ProtectedGuard
-from interlock.sandbox.jobs import Backend, EndReason, JobLimits, SandboxUnavailable
-from interlock.sandbox.paths import Place, Territory
-from interlock.tools.base import BaseTool, PolicySwitch, ToolContext, ToolGroup, ToolLimits
-from interlock.tools.blocking import CancelSignal, beside_the_loop, looked_up
-from interlock.tools.files.base import CURSOR, PATH, told
+from interlock.sandbox.jobs import ExitReason, JobLimits, SandboxBackend, SandboxUnavailable
+from interlock.sandbox.paths import PathResolver, ResolvedPath
+from interlock.sandbox.protected_snapshot import NOT_PUT_BACK, ProtectedSnapshot
+from interlock.tools.files.base import CURSOR, PATH, tool_error_from_oserror
 from interlock.tools.files.cursor import (
+    cursor_subject,
     invalid_cursor,
     make_cursor,
     number_in,
     read_cursor,
     stale_cursor,
-    subject_of,
 )
-from interlock.tools.files.listing import require_folder
-from interlock.tools.files.page import Page, PageRequest, read_page
-from interlock.tools.files.text import TextForm
-from interlock.tools.output import page_limits
+from interlock.tools.files.directory_listing import require_directory
+from interlock.tools.files.text_format import TextFormat
+from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
+from interlock.tools.paging import page_limits
 from interlock.tools.result import ToolFailure, ToolResult
-from interlock.tools.shell.outputs import KeptOutputs, Output, Stream
-from interlock.tools.shell.run import Ran, Teller, private_folder, run_command
+from interlock.tools.shell.command_runner import (
+    CommandOutcome,
+    ProgressReporter,
+    private_directory,
+    run_command,
+)
+from interlock.tools.shell.output_spool import OutputSpool, SpooledOutput, SpooledStream
+from interlock.tools.threads import CancelSignal, run_in_thread, run_in_thread_abandonable
+from interlock.tools.tool import BaseTool, PolicySwitch, ToolContext, ToolGroup, ToolLimits
 
 if TYPE_CHECKING:
-    from interlock.sandbox.commands import CommandJudge
+    from interlock.commands.judge import CommandJudge
 
 
 # Of the paths that were put back.
@@ -52,23 +56,23 @@ _SHARED_TEMPORARY = re.compile(
 class ShellServices:
     """What the shell tools need of the world. `backend` is None where nothing can confine a command."""
 
-    backend: Backend | None
+    backend: SandboxBackend | None
     bash: Path | None
     redactor: Redactor
-    outputs: KeptOutputs
+    outputs: OutputSpool
     limits: JobLimits
     log: EventLog | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    place: Place
+    place: ResolvedPath
     command: str
     cursor: str | None
 
     @property
     def subject(self) -> str:
-        return subject_of("shell", self.place.path, self.command)
+        return cursor_subject("shell", self.place.path, self.command)
 
 
 class ShellTool(BaseTool):
@@ -80,7 +84,7 @@ class ShellTool(BaseTool):
         self._services = services
 
     @property
-    def is_carried_out_elsewhere(self) -> bool:
+    def runs_external_code(self) -> bool:
         return True
 
     @property
@@ -125,7 +129,7 @@ class ShellTool(BaseTool):
         return frozenset({"roots", "program:bash", "sandbox"})
 
     @property
-    def ends_in_time(self) -> bool:
+    def enforces_timeout(self) -> bool:
         return True
 
     def limits_text(self, limits: ToolLimits) -> str:
@@ -135,17 +139,17 @@ class ShellTool(BaseTool):
         return float(arguments.get("timeout_seconds", limits.timeout_seconds))
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan:
-        territory, command = Territory(context.profile), arguments["cmd"]
+        resolver, command = PathResolver(context.profile), arguments["cmd"]
         if "\0" in command:
             raise ToolError(ErrorCode.INVALID_ARGS, "cmd: must not contain a null character", "Correct it.")
 
         def judge() -> _Plan:
             asked = arguments.get("workdir", ".")
             try:
-                place = territory.find(asked)
-                require_folder(territory, place)
+                place = resolver.find(asked)
+                require_directory(resolver, place)
             except OSError as error:
-                raise told(error, asked) from error
+                raise tool_error_from_oserror(error, asked) from error
             profile = context.profile
             verdict = _judge_for(profile.denied_commands, profile.protected_names).judge(
                 command, place.path
@@ -154,14 +158,14 @@ class ShellTool(BaseTool):
                 raise ToolError(ErrorCode.COMMAND_DENIED, verdict.message, verdict.next_action)
             return _Plan(place, command, arguments.get("cursor"))
 
-        return await looked_up(context.cancel, judge)
+        return await run_in_thread_abandonable(context.cancel, judge)
 
     async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
         if prepared.cursor is not None:
-            return await beside_the_loop(context.cancel, lambda: self._continued(prepared, context))
+            return await run_in_thread(context.cancel, lambda: self._continued(prepared, context))
         outputs = self._services.outputs
         session_id = context.session_id
-        output = await beside_the_loop(
+        output = await run_in_thread(
             *(context.cancel, lambda: outputs.begin(session_id), partial(outputs.let_go, session_id))
         )
         is_wanted = False
@@ -177,7 +181,9 @@ class ShellTool(BaseTool):
                 outputs.let_go(session_id, output)
         return _with_restored(result, restored)
 
-    async def _run(self, plan: _Plan, output: Output, context: ToolContext) -> tuple[Ran, list[str]]:
+    async def _run(
+        self, plan: _Plan, output: SpooledOutput, context: ToolContext
+    ) -> tuple[CommandOutcome, list[str]]:
         backend, bash = self._services.backend, self._services.bash
         if backend is None or bash is None:
             raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no sandbox here", "Tell the user.")
@@ -185,9 +191,9 @@ class ShellTool(BaseTool):
         if not self.may_write:
             profile = replace(profile, writable_roots=(), network_ports=frozenset())
         # With nothing to write, it has nothing to remember.
-        guard = ProtectedGuard(profile, plan.place)
+        guard = ProtectedSnapshot(profile, plan.place)
         try:
-            await beside_the_loop(context.cancel, guard.remember)
+            await run_in_thread(context.cancel, guard.remember)
             ran = await self._run_confined(plan, (backend, bash), output, replace(context, profile=profile))
         except SandboxUnavailable as error:
             raise ToolError(
@@ -197,7 +203,7 @@ class ShellTool(BaseTool):
             ) from error
         finally:
             # Also after a cancellation: what the command left must not stay.
-            restored = await beside_the_loop(CancelSignal(), guard.restore)
+            restored = await run_in_thread(CancelSignal(), guard.restore)
             self._record_restored(restored, context)
         return ran, restored
 
@@ -218,16 +224,22 @@ class ShellTool(BaseTool):
         noted.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     async def _run_confined(
-        self, plan: _Plan, programs: tuple[Backend, Path], output: Output, context: ToolContext
-    ) -> Ran:
-        territory = Territory(context.profile)
-        folder = await beside_the_loop(
-            context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY), os.close
+        self,
+        plan: _Plan,
+        programs: tuple[SandboxBackend, Path],
+        output: SpooledOutput,
+        context: ToolContext,
+    ) -> CommandOutcome:
+        resolver = PathResolver(context.profile)
+        folder = await run_in_thread(
+            context.cancel, lambda: resolver.open(plan.place, os.O_RDONLY | os.O_DIRECTORY), os.close
         )
         try:
-            async with private_folder(context.profile.readable_roots, is_wanted=self.may_write) as private:
+            async with private_directory(
+                context.profile.readable_roots, is_wanted=self.may_write
+            ) as private:
                 context.cancel.begin_effect()
-                told = Teller(context.report_progress, self._services.redactor)
+                told = ProgressReporter(context.report_progress, self._services.redactor)
                 return await run_command(
                     *(*programs, plan.command, folder, output, context, private, self._services.limits),
                     told,
@@ -238,7 +250,7 @@ class ShellTool(BaseTool):
     # -- what is told of it --
 
     def _result(
-        self, plan: _Plan, output: Output, ran: Ran, context: ToolContext
+        self, plan: _Plan, output: SpooledOutput, ran: CommandOutcome, context: ToolContext
     ) -> tuple[ToolResult, bool]:
         result, is_whole = self._page(plan, output, (0, 0), context)
         ended = ran.ended
@@ -246,7 +258,7 @@ class ShellTool(BaseTool):
         failure = self._failure(ran, context, result.stderr)
         return replace(result, exit_code=exit_code, failure=failure), is_whole
 
-    def _failure(self, ran: Ran, context: ToolContext, shown: str) -> ToolFailure | None:
+    def _failure(self, ran: CommandOutcome, context: ToolContext, shown: str) -> ToolFailure | None:
         ended = ran.ended
         if not ran.in_time:
             code, reason = (
@@ -255,7 +267,7 @@ class ShellTool(BaseTool):
             )
             reason += "; it and all its child processes were stopped"
             step = "Give it less to do, or a longer timeout_seconds. Its output so far is shown."
-        elif ended.reason is EndReason.exited and ended.exit_code == 0:
+        elif ended.reason is ExitReason.exited and ended.exit_code == 0:
             return None
         else:
             code, reason = ErrorCode.EXECUTION_ERROR, f"the command failed: {ended.text}"
@@ -263,7 +275,7 @@ class ShellTool(BaseTool):
             if self.may_write and _SHARED_TEMPORARY.search(shown):
                 step = "Use a file in the working folder, or in $TMPDIR, which is deleted afterwards."
         error_class: ErrorClass = code.error_class
-        has_exited = ran.in_time and ended.reason is EndReason.exited
+        has_exited = ran.in_time and ended.reason is ExitReason.exited
         return ToolFailure(
             *(code, error_class, self.name, context.mode.value, reason, step), is_an_answer=has_exited
         )
@@ -282,7 +294,7 @@ class ShellTool(BaseTool):
             output.close()
 
     def _page(
-        self, plan: _Plan, output: Output, start: tuple[int, int], context: ToolContext
+        self, plan: _Plan, output: SpooledOutput, start: tuple[int, int], context: ToolContext
     ) -> tuple[ToolResult, bool]:
         """What both streams hold from there on, as much as may be shown, and whether that is all."""
         pages = [
@@ -308,15 +320,15 @@ class ShellTool(BaseTool):
             is_whole,
         )
 
-    def _page_of(self, stream: Stream, offset: int, limits: ToolLimits) -> Page:
+    def _page_of(self, stream: SpooledStream, offset: int, limits: ToolLimits) -> TextPage:
         request = PageRequest(offset, limits.max_output_bytes, limits.max_output_lines, whole_lines=True)
-        return read_page(stream.read, stream.size, TextForm(), request, self._services.redactor)
+        return read_text_page(stream.read, stream.size, TextFormat(), request, self._services.redactor)
 
 
 @lru_cache(maxsize=16)
 def _judge_for(denied: tuple[str, ...], protected: tuple[str, ...]) -> "CommandJudge":
     # A large part of the program, which only commands need.
-    from interlock.sandbox.commands import CommandJudge
+    from interlock.commands.judge import CommandJudge
 
     return CommandJudge(denied, protected, Path.home())
 

@@ -5,10 +5,10 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.channels.telegram.rendering import Entity, rendered
-from interlock.channels.telegram.splitting import MAX_UNITS, units
+from interlock.channels.telegram.markdown import TextEntity, render_markdown
+from interlock.channels.telegram.message_splitter import MAX_UNITS, utf16_length
 from interlock.redaction.redactor import MARK
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 SIGNS = ["**", "*", "_", "__", "`", "```", "~~", "[", "](", ")", "https://a.test", "# ", "> ", "- "]
 MARKS = st.sampled_from([*SIGNS, "\n", "word", "😀", " ", "\n```\n", "é"])
@@ -16,7 +16,7 @@ MARKS = st.sampled_from([*SIGNS, "\n", "word", "😀", " ", "\n```\n", "é"])
 
 def places(markdown: str) -> list[tuple[str, str]]:
     """Each place by what it covers, as Telegram counts."""
-    shown = rendered(markdown)
+    shown = render_markdown(markdown)
     wide = shown.text.encode("utf-16-le")
     return [
         (entity.type, wide[entity.offset * 2 : (entity.offset + entity.length) * 2].decode("utf-16-le"))
@@ -26,16 +26,16 @@ def places(markdown: str) -> list[tuple[str, str]]:
 
 @given(st.lists(MARKS | st.text(max_size=5), max_size=60).map("".join))
 def test_every_place_is_inside_the_text_which_never_grows(markdown):
-    shown = rendered(markdown)
-    assert units(shown.text) <= units(markdown)
+    shown = render_markdown(markdown)
+    assert utf16_length(shown.text) <= utf16_length(markdown)
     for entity in shown.entities:
         assert entity.length > 0
         assert entity.offset >= 0
-        assert entity.offset + entity.length <= units(shown.text)
+        assert entity.offset + entity.length <= utf16_length(shown.text)
 
 
 def test_marks_become_places():
-    assert rendered("a **b** _c_ `d` ~~e~~").text == "a b c d e"
+    assert render_markdown("a **b** _c_ `d` ~~e~~").text == "a b c d e"
     assert places("a **b** _c_ `d` ~~e~~") == [
         ("bold", "b"),
         ("italic", "c"),
@@ -45,7 +45,7 @@ def test_marks_become_places():
 
 
 def test_places_count_pairs_of_units_as_two():
-    assert rendered("😀 **b**").entities == (Entity("bold", 3, 1),)
+    assert render_markdown("😀 **b**").entities == (TextEntity("bold", 3, 1),)
 
 
 def test_marks_lie_inside_one_another():
@@ -53,32 +53,32 @@ def test_marks_lie_inside_one_another():
 
 
 def test_a_code_block_is_one_place_and_nothing_in_it_is_a_mark():
-    shown = rendered("```python\nx = a**b**c  # _no_\n```")
+    shown = render_markdown("```python\nx = a**b**c  # _no_\n```")
     assert shown.text == "x = a**b**c  # _no_"
-    assert shown.entities == (Entity("pre", 0, len(shown.text), None, "python"),)
+    assert shown.entities == (TextEntity("pre", 0, len(shown.text), None, "python"),)
 
 
 def test_headings_lists_and_quotes():
     assert (
-        rendered("# Title\n- one\n* two\n> said\n> more\nafter").text
+        render_markdown("# Title\n- one\n* two\n> said\n> more\nafter").text
         == "Title\n• one\n• two\nsaid\nmore\nafter"
     )
     assert places("# Title\n> said\n> more\nafter") == [("bold", "Title"), ("blockquote", "said\nmore")]
 
 
 def test_a_link_leads_only_where_links_lead():
-    assert rendered("[here](https://example.test/a)").entities[0].url == "https://example.test/a"
-    assert rendered("[here](javascript:alert)").text == "[here](javascript:alert)"
+    assert render_markdown("[here](https://example.test/a)").entities[0].url == "https://example.test/a"
+    assert render_markdown("[here](javascript:alert)").text == "[here](javascript:alert)"
 
 
 def test_what_is_no_mark_stays():
     for text in ("2 * 3 * 4", "snake_case_name", "a ** b", "**open", "<b>&amp;</b>"):
-        assert rendered(text).text == text
-        assert rendered(text).entities == ()
+        assert render_markdown(text).text == text
+        assert render_markdown(text).entities == ()
 
 
 def test_what_stands_for_a_secret_stays_as_it_is():
-    shown = rendered(f"The key is {MARK}, **not {MARK}**.")
+    shown = render_markdown(f"The key is {MARK}, **not {MARK}**.")
     assert shown.text == f"The key is {MARK}, not {MARK}."
 
 
@@ -90,7 +90,7 @@ def test_no_message_takes_long_however_it_is_written(piece):
     """All messages of an answer are looked at again as it grows, between everything else the bot does."""
     markdown = (piece * 8 * MAX_UNITS)[: 8 * MAX_UNITS]
     began = time.process_time()
-    rendered(markdown)
+    render_markdown(markdown)
     assert time.process_time() - began < 2
 
 
@@ -100,14 +100,14 @@ def test_a_link_does_not_show_another_address_than_its_own():
         "[bank.example](https://evil.example/login)",
         "[Go to www.bank.example now](https://evil.example)",
     ):
-        shown = rendered(markdown)
+        shown = render_markdown(markdown)
         assert (shown.text, shown.entities) == (markdown, ())
-    assert rendered("[the docs](https://example.org)").text == "the docs"
+    assert render_markdown("[the docs](https://example.org)").text == "the docs"
     # It would name a person, or have another program do something.
-    assert rendered("[Ann](tg://user?id=42)").entities == ()
+    assert render_markdown("[Ann](tg://user?id=42)").entities == ()
 
 
 def test_nothing_turns_other_text_around():
-    assert rendered("a\u202egpj.exe\u2066b\u2069").text == "a\ufffdgpj.exe\ufffdb\ufffd"
+    assert render_markdown("a\u202egpj.exe\u2066b\u2069").text == "a\ufffdgpj.exe\ufffdb\ufffd"
     # What letters and emoji are joined with stays.
-    assert rendered("👩\u200d🚀 \u200fשלום").text == "👩\u200d🚀 \u200fשלום"
+    assert render_markdown("👩\u200d🚀 \u200fשלום").text == "👩\u200d🚀 \u200fשלום"

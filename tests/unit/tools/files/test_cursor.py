@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.infra.errors import ErrorCode, ToolError
+from interlock.core.errors import ErrorCode, ToolError
 from interlock.tools.files.cursor import (
+    cursor_subject,
     make_cursor,
     number_in,
     optional_number_in,
     read_cursor,
-    subject_of,
     text_in,
 )
-from tests.harness.tables import each_row
+from tests.harness.case_tables import each_row
 
 
 def test_a_cursor_comes_back_as_it_was():
@@ -67,6 +67,6 @@ def test_a_number_in_a_cursor_is_a_number_that_a_file_can_have(value):
 
 
 def test_subjects_differ_when_arguments_do_and_take_any_name():
-    assert subject_of("a", "b") != subject_of("ab", "")
-    assert subject_of("a", None) != subject_of("a", "") != subject_of("a")
-    assert subject_of("name-\udcff") != subject_of("name-\udcfe")
+    assert cursor_subject("a", "b") != cursor_subject("ab", "")
+    assert cursor_subject("a", None) != cursor_subject("a", "") != cursor_subject("a")
+    assert cursor_subject("name-\udcff") != cursor_subject("name-\udcfe")

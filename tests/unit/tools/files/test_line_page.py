@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.base import ToolLimits
-from interlock.tools.output import LinePage
+from interlock.tools.paging import LinePage
+from interlock.tools.tool import ToolLimits
 
 SECRET = "sk-known-secret"
 

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.sandbox import files
-from interlock.sandbox.files import OpenFile
-from interlock.tools.files.lines import LineStart, find_line
-from interlock.tools.files.text import TextForm
+from interlock.sandbox import file_io
+from interlock.sandbox.file_io import OpenFile
+from interlock.tools.files.file_lines import LineStart, find_line
+from interlock.tools.files.text_format import TextFormat
 
 FORMS = [
-    TextForm(),
-    TextForm("latin-1"),
-    TextForm("utf-16-le", codecs.BOM_UTF16_LE),
-    TextForm("utf-16-be", codecs.BOM_UTF16_BE),
+    TextFormat(),
+    TextFormat("latin-1"),
+    TextFormat("utf-16-le", codecs.BOM_UTF16_LE),
+    TextFormat("utf-16-be", codecs.BOM_UTF16_BE),
 ]
 
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(files, "CHUNK_BYTES", 6)
+    monkeypatch.setattr(file_io, "CHUNK_BYTES", 6)
 
 
 @given(st.text("aé\nĊ਀", max_size=30), st.sampled_from(FORMS[2:] + FORMS[:1]), st.integers(1, 12))

@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.infra.text import storable
+from interlock.core.text import sanitize_text
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.files.page import (
+from interlock.tools.files.text_format import TextFormat, detect_text_format
+from interlock.tools.files.text_page import (
     MARGIN_BYTES,
     MAX_LOOK_BACK_BYTES,
     PageRequest,
-    opening_before,
-    read_page,
+    find_open_key_block,
+    read_text_page,
 )
-from interlock.tools.files.text import TextForm, text_form
 
 SECRET = "sk-Known-Secret"
 REDACTOR = Redactor([SECRET])
 
 FORMS = [
-    TextForm(),
-    TextForm("utf-8", codecs.BOM_UTF8),
-    TextForm("utf-16-le", codecs.BOM_UTF16_LE),
-    TextForm("utf-16-be", codecs.BOM_UTF16_BE),
-    TextForm("latin-1"),
+    TextFormat(),
+    TextFormat("utf-8", codecs.BOM_UTF8),
+    TextFormat("utf-16-le", codecs.BOM_UTF16_LE),
+    TextFormat("utf-16-be", codecs.BOM_UTF16_BE),
+    TextFormat("latin-1"),
 ]
 
 _PIECES = st.one_of(
@@ -38,18 +38,18 @@ forms = st.sampled_from(FORMS)
 sizes = st.integers(1, 60)
 
 
-def body_of(text: str, form: TextForm) -> bytes:
+def body_of(text: str, form: TextFormat) -> bytes:
     return form.mark + text.encode(form.encoding, "replace")
 
 
-def page_at(data: bytes, form: TextForm, start: int, size: int, lines: int = 1000, whole_lines=False):
+def page_at(data: bytes, form: TextFormat, start: int, size: int, lines: int = 1000, whole_lines=False):
     def read(offset: int, count: int) -> bytes:
         return data[offset : offset + count]
 
-    return read_page(read, len(data), form, PageRequest(start, size, lines, whole_lines), REDACTOR)
+    return read_text_page(read, len(data), form, PageRequest(start, size, lines, whole_lines), REDACTOR)
 
 
-def pages_of(data: bytes, form: TextForm, size: int, lines: int = 1000, whole_lines=False):
+def pages_of(data: bytes, form: TextFormat, size: int, lines: int = 1000, whole_lines=False):
     pages = [page_at(data, form, 0, size, lines, whole_lines)]
     while not pages[-1].is_last:
         assert len(pages) <= len(data), "no progress"
@@ -57,8 +57,8 @@ def pages_of(data: bytes, form: TextForm, size: int, lines: int = 1000, whole_li
     return pages
 
 
-def expected(data: bytes, form: TextForm) -> str:
-    return storable(REDACTOR.text(form.decode(data[len(form.mark) :])))
+def expected(data: bytes, form: TextFormat) -> str:
+    return sanitize_text(REDACTOR.text(form.decode(data[len(form.mark) :])))
 
 
 @given(texts, forms, sizes, st.integers(1, 5), st.booleans())
@@ -121,7 +121,7 @@ def test_line_ends_are_counted_as_in_the_file(text, form, size):
 
 
 def test_a_mark_longer_than_the_page_is_shown_whole():
-    page = page_at(SECRET.encode(), TextForm(), 0, 1)
+    page = page_at(SECRET.encode(), TextFormat(), 0, 1)
     assert page.text == MARK
     assert page.is_last
 
@@ -130,7 +130,7 @@ def test_a_mark_longer_than_the_page_is_shown_whole():
 def test_a_text_that_grows_when_it_is_shown_still_fills_its_pages(character):
     """Latin-1 letters are twice as long in UTF-8: half as many fit, and not one at a time."""
     data = character.encode("latin-1") * 10_000
-    page = page_at(data, TextForm("latin-1"), 0, 1000)
+    page = page_at(data, TextFormat("latin-1"), 0, 1000)
     assert page.text == character * 500
 
 
@@ -141,7 +141,9 @@ def test_a_file_full_of_secrets_still_fills_its_pages():
     def read(offset, count):
         return data[offset : offset + count]
 
-    page = read_page(read, len(data), TextForm(), PageRequest(0, 1000, 1000, whole_lines=False), short)
+    page = read_text_page(
+        read, len(data), TextFormat(), PageRequest(0, 1000, 1000, whole_lines=False), short
+    )
     assert page.text.count(MARK) == 66
 
 
@@ -156,7 +158,7 @@ def test_a_secret_over_several_lines_is_one_mark_and_keeps_the_line_count():
         shown, at, ends = "", 0, 0
         while True:
             request = PageRequest(at, 1000, lines, whole_lines=True)
-            page = read_page(read, len(data), TextForm(), request, Redactor([key]))
+            page = read_text_page(read, len(data), TextFormat(), request, Redactor([key]))
             shown, at, ends = shown + page.text, page.end, ends + page.line_ends
             if page.is_last:
                 break
@@ -171,7 +173,7 @@ def test_only_the_page_and_its_margins_are_read():
         asked.append((offset, count))
         return b"x_" * (count // 2)
 
-    read_page(read, 2**40, TextForm(), PageRequest(2**39, 1000, 10, whole_lines=False), REDACTOR)
+    read_text_page(read, 2**40, TextFormat(), PageRequest(2**39, 1000, 10, whole_lines=False), REDACTOR)
     assert asked == [(2**39 - MARGIN_BYTES, 1000 + 2 * MARGIN_BYTES)]
 
 
@@ -182,7 +184,7 @@ def test_where_a_key_might_have_begun_earlier_it_is_looked_for_within_bounds():
         asked.append((offset, count))
         return b"x" * count
 
-    read_page(read, 2**40, TextForm(), PageRequest(2**39, 1000, 10, whole_lines=False), REDACTOR)
+    read_text_page(read, 2**40, TextFormat(), PageRequest(2**39, 1000, 10, whole_lines=False), REDACTOR)
     page, *earlier = asked
     assert page == (2**39 - MARGIN_BYTES, 1000 + 2 * MARGIN_BYTES)
     assert sum(count for _, count in earlier) == MAX_LOOK_BACK_BYTES
@@ -190,19 +192,19 @@ def test_where_a_key_might_have_begun_earlier_it_is_looked_for_within_bounds():
 
 
 def test_a_file_that_became_shorter_ends_where_it_ends():
-    page = page_at(b"abc", TextForm(), 0, 100)
+    page = page_at(b"abc", TextFormat(), 0, 100)
     assert page.is_last
 
     def read(offset, count):
         return b"abc"[offset : offset + count]
 
-    page = read_page(read, 1000, TextForm(), PageRequest(0, 100, 10, whole_lines=True), REDACTOR)
+    page = read_text_page(read, 1000, TextFormat(), PageRequest(0, 100, 10, whole_lines=True), REDACTOR)
     assert (page.text, page.end, page.is_last) == ("abc", 3, True)
 
 
 @given(st.binary(max_size=80), st.integers(0, 80))
 def test_the_form_of_any_bytes_can_be_paged(data, at):
-    form = text_form(data, is_whole=True)
+    form = detect_text_format(data, is_whole=True)
     if form is not None:
         page = page_at(data, form, min(at, len(data)), 10)
         assert page.end <= max(len(data), len(form.mark))
@@ -216,5 +218,5 @@ def test_what_was_looked_at_before_is_not_looked_at_again(opening):
         asked.append(offset)
         return b"x" * count
 
-    found = opening_before(read, 10**6, TextForm(), "x" * 1000, (9 * 10**5, opening))
+    found = find_open_key_block(read, 10**6, TextFormat(), "x" * 1000, (9 * 10**5, opening))
     assert (found, min(asked)) == (opening, 9 * 10**5)

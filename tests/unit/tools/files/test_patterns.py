@@ -2,10 +2,10 @@
 
 import pytest
 
-from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.paths import Territory
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.profile import SandboxProfile
-from interlock.tools.files.patterns import judged_pattern
+from interlock.tools.files.glob_arguments import judged_pattern
 
 
 @pytest.fixture
@@ -15,10 +15,10 @@ def judge(tmp_path):
     (tmp_path / "outside").mkdir()
     (root / "out").symlink_to(tmp_path / "outside")
     (root / "in").symlink_to("src")
-    territory = Territory(SandboxProfile((root,)))
+    resolver = PathResolver(SandboxProfile((root,)))
 
     def judge(pattern: str, path: str = "."):
-        return judged_pattern(pattern, "glob", territory.find(path), territory)
+        return judged_pattern(pattern, "glob", resolver.find(path), resolver)
 
     return judge
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.tools.files.text import TextForm, binary_refusal, text_form
+from interlock.tools.files.text_format import TextFormat, binary_file_error, detect_text_format
 
 
-def form(data: bytes) -> TextForm | None:
-    return text_form(data, is_whole=True)
+def form(data: bytes) -> TextFormat | None:
+    return detect_text_format(data, is_whole=True)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_the_encoding_is_recognised(data, encoding):
 )
 def test_what_is_not_text_is_named(data, kind):
     assert form(data) is None
-    assert kind in binary_refusal("f", len(data), data).message
+    assert kind in binary_file_error("f", len(data), data).message
 
 
 def test_a_character_cut_by_the_end_of_the_head_does_not_make_it_another_encoding():
     data = "aé".encode()[:-1]
-    assert text_form(data, is_whole=False) == TextForm()
-    assert text_form(data, is_whole=True) == TextForm("latin-1")
+    assert detect_text_format(data, is_whole=False) == TextFormat()
+    assert detect_text_format(data, is_whole=True) == TextFormat("latin-1")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_line_endings_are_windows_ones_only_where_all_are(text, ending):
         assert found.line_ending == ending
 
 
-FORMS = [TextForm(), TextForm("utf-16-le"), TextForm("utf-16-be"), TextForm("latin-1")]
+FORMS = [TextFormat(), TextFormat("utf-16-le"), TextFormat("utf-16-be"), TextFormat("latin-1")]
 
 
 @given(st.binary(max_size=50), st.sampled_from(FORMS))
@@ -84,7 +84,7 @@ def test_a_boundary_is_the_nearest_place_behind_where_a_character_begins(text, f
 @given(st.binary(max_size=30), st.integers(0, 30))
 def test_a_boundary_never_skips_a_byte_that_is_no_part_of_a_character(data, at):
     at = min(at, len(data))
-    moved = TextForm().boundary(data, at)
+    moved = TextFormat().boundary(data, at)
     if moved != at:
         assert any(len(data[begin:moved].decode("utf-8", "replace")) == 1 for begin in range(at))
 

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from interlock.infra.errors import ToolError
+from interlock.core.errors import ToolError
 from interlock.tools.arguments import ArgumentValidator
-from interlock.tools.mcp.definitions import definition_of, fault_of
-from interlock.tools.mcp.results import envelope
-from interlock.tools.mcp.schemas import MAX_WORK, UnusableSchema, checked_schema, most_bytes
+from interlock.tools.mcp.results import to_tool_result
+from interlock.tools.mcp.schema_checks import MAX_WORK, UnusableSchema, checked_schema, max_value_bytes
+from interlock.tools.mcp.tool_definitions import definition_problem, make_definition
 
 
 def of_text(pattern: str) -> dict:
@@ -22,8 +22,8 @@ def test_a_pattern_that_needs_trying_back_and_forth_is_refused(pattern):
     named = {"type": "object", "patternProperties": {pattern: {}}}
     with pytest.raises(UnusableSchema, match="bounded time"):
         checked_schema(named)
-    output = definition_of("t", "", {"type": "object"}, of_text(pattern), {})
-    assert "bounded time" in fault_of(output)
+    output = make_definition("t", "", {"type": "object"}, of_text(pattern), {})
+    assert "bounded time" in definition_problem(output)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_the_more_steps_a_schema_has_the_smaller_the_values_that_are_checked():
         "type": "object",
         "properties": {"x": {"items": {"not": {"anyOf": [{"pattern": f"z{i}$"} for i in range(1200)]}}}},
     }
-    assert most_bytes({"type": "object"}) > 1_000_000
-    assert most_bytes(many) < MAX_WORK // 1200
-    validator = ArgumentValidator(many, most_bytes(many))
+    assert max_value_bytes({"type": "object"}) > 1_000_000
+    assert max_value_bytes(many) < MAX_WORK // 1200
+    validator = ArgumentValidator(many, max_value_bytes(many))
     validator.check({"x": ["a"]})
     with pytest.raises(ToolError, match="larger than"):
         validator.check({"x": ["a" * 100] * 2000})
@@ -49,13 +49,15 @@ def test_the_more_steps_a_schema_has_the_smaller_the_values_that_are_checked():
 def test_a_result_that_would_take_long_to_check_is_said_to_be_too_large():
     branches = [{"pattern": f"z{i}$"} for i in range(1200)]
     shape = {"type": "object", "properties": {"x": {"items": {"not": {"anyOf": branches}}}}}
-    definition = definition_of("t", "", {"type": "object"}, shape, {})
-    assert fault_of(definition) == ""
+    definition = make_definition("t", "", {"type": "object"}, shape, {})
+    assert definition_problem(definition) == ""
     begun = time.process_time()
-    result = envelope({"structuredContent": {"x": ["a" * 100] * 20_000}}, definition, "s__t", "coding", "s")
+    result = to_tool_result(
+        {"structuredContent": {"x": ["a" * 100] * 20_000}}, definition, "s__t", "coding", "s"
+    )
     assert "too large to check" in result.failure.message
     assert time.process_time() - begun < 2.0
-    assert envelope({"structuredContent": {"x": ["a"]}}, definition, "s__t", "coding", "s").ok
+    assert to_tool_result({"structuredContent": {"x": ["a"]}}, definition, "s__t", "coding", "s").ok
 
 
 def test_what_doubles_far_below_the_top_is_found_too():

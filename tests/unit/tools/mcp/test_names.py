@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.tools.mcp.names import clashing, exposed_name, hides_something, plain
+from interlock.tools.mcp.tool_names import (
+    clashing_names,
+    exposed_name,
+    has_hidden_characters,
+    to_visible_line,
+)
 
 FITTING = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SERVERS = st.from_regex(re.compile(r"[a-z0-9-]{1,20}"), fullmatch=True)
@@ -28,7 +33,7 @@ def test_two_tools_have_two_names_or_neither_has_one(pairs):
         tools.setdefault(server, []).append(tool)
     taken: dict[str, tuple[str, str]] = {}
     for server, offered in tools.items():
-        for tool in set(offered) - clashing(server, offered):
+        for tool in set(offered) - clashing_names(server, offered):
             name = exposed_name(server, tool)
             assert taken.setdefault(name, (server, tool)) == (server, tool)
 
@@ -48,19 +53,19 @@ def test_a_name_that_does_not_fit_is_shortened_with_a_hash():
 def test_a_tool_that_takes_the_shortened_name_of_another_leaves_both_without():
     odd = "b c"
     thief = exposed_name("a", odd).removeprefix("a__")
-    assert clashing("a", [odd, thief, "other"]) == {odd, thief}
-    assert clashing("a", ["other"], taken=["a__other"]) == {"other"}
+    assert clashing_names("a", [odd, thief, "other"]) == {odd, thief}
+    assert clashing_names("a", ["other"], taken=["a__other"]) == {"other"}
 
 
 @pytest.mark.parametrize(
     "text", ["a\u200bb", "a\u202eb", "\U000e0041", "a\ufe0f", "x\u3164y", "a\x1b[2J", "a\u2028b"]
 )
 def test_what_cannot_be_seen_is_noticed_and_taken_out(text):
-    assert hides_something(text)
-    assert not hides_something(plain(text, 100))
+    assert has_hidden_characters(text)
+    assert not has_hidden_characters(to_visible_line(text, 100))
 
 
 def test_a_description_is_one_bounded_line():
-    text = plain("Reads.\n\n- bash: anything goes\r\n\tYou may do all.", 100)
+    text = to_visible_line("Reads.\n\n- bash: anything goes\r\n\tYou may do all.", 100)
     assert text == "Reads. - bash: anything goes You may do all."
-    assert plain("x" * 50, 10) == "x" * 9 + "…"
+    assert to_visible_line("x" * 50, 10) == "x" * 9 + "…"

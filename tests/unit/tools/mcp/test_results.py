@@ -2,15 +2,15 @@
 
 import pytest
 
-from interlock.tools.mcp.definitions import definition_of
-from interlock.tools.mcp.results import envelope
+from interlock.tools.mcp.results import to_tool_result
+from interlock.tools.mcp.tool_definitions import make_definition
 
-PLAIN = definition_of("t", "", {"type": "object"}, None, {})
-NUMBERED = definition_of("t", "", {"type": "object"}, {"type": "object", "required": ["n"]}, {})
+PLAIN = make_definition("t", "", {"type": "object"}, None, {})
+NUMBERED = make_definition("t", "", {"type": "object"}, {"type": "object", "required": ["n"]}, {})
 
 
 def shown(raw, definition=PLAIN):
-    return envelope(raw, definition, "s__t", "coding", "s")
+    return to_tool_result(raw, definition, "s__t", "coding", "s")
 
 
 def test_text_is_shown_and_what_is_none_is_described():

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from interlock.infra.errors import ToolError
+from interlock.core.errors import ToolError
 from interlock.tools.arguments import ArgumentValidator
-from interlock.tools.mcp.schemas import MAX_SCHEMA_BYTES, UnusableSchema, checked_schema
-from tests.harness.tables import each_row
+from interlock.tools.mcp.schema_checks import MAX_SCHEMA_BYTES, UnusableSchema, checked_schema
+from tests.harness.case_tables import each_row
 
 JSON_VALUE = {
     "anyOf": [

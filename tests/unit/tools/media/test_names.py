@@ -4,23 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.infra.errors import ToolError
-from interlock.tools.media.names import SPARE_NAMES, names_for, with_extension
-from interlock.tools.media.pictures import Kind
+from interlock.core.errors import ToolError
+from interlock.tools.media.image_file_names import SPARE_NAMES, candidate_names, with_extension
+from interlock.tools.media.image_format import ImageFormat
 
 
 @pytest.mark.parametrize(
     ("asked", "named", "kind"),
     [
-        ("a.png", "a.png", Kind.png),
-        ("a.JPG", "a.JPG", Kind.jpeg),
-        ("a/b.jpeg", "a/b.jpeg", Kind.jpeg),
-        ("a.tar.webp", "a.tar.webp", Kind.webp),
-        ("a.gif", "a.gif", Kind.gif),
-        ("a", "a.png", Kind.png),
-        ("v1.0/a", "v1.0/a.png", Kind.png),
-        (".hidden", ".hidden.png", Kind.png),
-        ("../x/.png", "../x/.png.png", Kind.png),
+        ("a.png", "a.png", ImageFormat.png),
+        ("a.JPG", "a.JPG", ImageFormat.jpeg),
+        ("a/b.jpeg", "a/b.jpeg", ImageFormat.jpeg),
+        ("a.tar.webp", "a.tar.webp", ImageFormat.webp),
+        ("a.gif", "a.gif", ImageFormat.gif),
+        ("a", "a.png", ImageFormat.png),
+        ("v1.0/a", "v1.0/a.png", ImageFormat.png),
+        (".hidden", ".hidden.png", ImageFormat.png),
+        ("../x/.png", "../x/.png.png", ImageFormat.png),
     ],
 )
 def test_a_path_has_the_extension_of_an_image(asked, named, kind):
@@ -37,20 +37,20 @@ def test_a_path_that_names_no_image_is_refused(asked):
 
 
 def test_the_first_name_is_the_one_asked_for_and_the_others_are_beside_it():
-    names = list(names_for("a/b.jpeg", Kind.jpeg))
+    names = list(candidate_names("a/b.jpeg", ImageFormat.jpeg))
     assert names[:3] == ["a/b.jpeg", "a/b-2.jpeg", "a/b-3.jpeg"]
     assert len(set(names)) == SPARE_NAMES + 1
-    assert next(names_for("a/b.jpeg", Kind.png)) == "a/b.png"
+    assert next(candidate_names("a/b.jpeg", ImageFormat.png)) == "a/b.png"
 
 
-@given(st.text(max_size=40), st.sampled_from(list(Kind)))
+@given(st.text(max_size=40), st.sampled_from(list(ImageFormat)))
 def test_no_path_leads_to_another_folder(asked, kind):
     try:
         named, promised = with_extension(asked)
     except ToolError:
         return
-    assert next(names_for(named, promised)) == named
+    assert next(candidate_names(named, promised)) == named
     folder = asked.rpartition("/")[0]
-    for name in names_for(named, kind):
+    for name in candidate_names(named, kind):
         assert name.rpartition("/")[0] == folder
         assert name.lower().endswith(kind.extensions)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interlock.infra.errors import ToolError
-from interlock.tools.media.orders import ASPECT_RATIOS, Order, size_for
-from interlock.tools.media.pictures import Kind
-from tests.harness.tables import each_row
+from interlock.core.errors import ToolError
+from interlock.tools.media.image_format import ImageFormat
+from interlock.tools.media.image_request import ASPECT_RATIOS, ImageRequest, size_for
+from tests.harness.case_tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_dall_e_2_makes_squares():
 @pytest.mark.parametrize(
     ("model", "kind", "more"),
     [
-        ("dall-e-3", Kind.png, {"response_format": "b64_json"}),
-        ("flux", Kind.jpeg, {"response_format": "b64_json"}),
-        ("gpt-image-1", Kind.png, {"output_format": "png"}),
-        ("gpt-image-1", Kind.jpeg, {"output_format": "jpeg"}),
-        ("chatgpt-image-latest", Kind.webp, {"output_format": "webp"}),
-        ("gpt-image-1", Kind.gif, {}),
+        ("dall-e-3", ImageFormat.png, {"response_format": "b64_json"}),
+        ("flux", ImageFormat.jpeg, {"response_format": "b64_json"}),
+        ("gpt-image-1", ImageFormat.png, {"output_format": "png"}),
+        ("gpt-image-1", ImageFormat.jpeg, {"output_format": "jpeg"}),
+        ("chatgpt-image-latest", ImageFormat.webp, {"output_format": "webp"}),
+        ("gpt-image-1", ImageFormat.gif, {}),
     ],
 )
 def test_each_model_gets_the_parameters_it_takes(model, kind, more):
-    body = Order("a cat", "1024x1024", kind).body(model)
+    body = ImageRequest("a cat", "1024x1024", kind).body(model)
     assert body == {"model": model, "prompt": "a cat", "n": 1, "size": "1024x1024", **more}

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.tools.media.pictures import Kind, Picture, picture_in
-from tests.harness.image_bytes import GIF, WEBP_EXTENDED, WEBP_LOSSLESS, WEBP_LOSSY, jpeg, png
-from tests.harness.tables import each_row
+from interlock.tools.media.image_format import ImageFormat, ImageInfo, detect_image
+from tests.harness.case_tables import each_row
+from tests.harness.sample_images import GIF, WEBP_EXTENDED, WEBP_LOSSLESS, WEBP_LOSSY, jpeg, png
 
 IMAGES = [png(), jpeg(), GIF, WEBP_LOSSY, WEBP_LOSSLESS, WEBP_EXTENDED]
 
@@ -14,14 +14,14 @@ IMAGES = [png(), jpeg(), GIF, WEBP_LOSSY, WEBP_LOSSLESS, WEBP_EXTENDED]
 @pytest.mark.parametrize(
     ("data", "picture"),
     [
-        (png(640, 480), Picture(Kind.png, 640, 480)),
-        (png(70_000, 1), Picture(Kind.png, 70_000, 1)),
-        (jpeg(800, 600), Picture(Kind.jpeg, 800, 600)),
-        (jpeg(800, 600, frame=0xC2), Picture(Kind.jpeg, 800, 600)),
-        (GIF, Picture(Kind.gif, 2, 3)),
-        (WEBP_LOSSY, Picture(Kind.webp, 1, 1)),
-        (WEBP_LOSSLESS, Picture(Kind.webp, 1, 1)),
-        (WEBP_EXTENDED, Picture(Kind.webp, 640, 480)),
+        (png(640, 480), ImageInfo(ImageFormat.png, 640, 480)),
+        (png(70_000, 1), ImageInfo(ImageFormat.png, 70_000, 1)),
+        (jpeg(800, 600), ImageInfo(ImageFormat.jpeg, 800, 600)),
+        (jpeg(800, 600, frame=0xC2), ImageInfo(ImageFormat.jpeg, 800, 600)),
+        (GIF, ImageInfo(ImageFormat.gif, 2, 3)),
+        (WEBP_LOSSY, ImageInfo(ImageFormat.webp, 1, 1)),
+        (WEBP_LOSSLESS, ImageInfo(ImageFormat.webp, 1, 1)),
+        (WEBP_EXTENDED, ImageInfo(ImageFormat.webp, 640, 480)),
     ],
     ids=[
         "png",
@@ -35,7 +35,7 @@ IMAGES = [png(), jpeg(), GIF, WEBP_LOSSY, WEBP_LOSSLESS, WEBP_EXTENDED]
     ],
 )
 def test_the_kind_and_the_size_are_in_the_header(data, picture):
-    assert picture_in(data) == picture
+    assert detect_image(data) == picture
 
 
 @each_row(
@@ -61,23 +61,23 @@ def test_the_kind_and_the_size_are_in_the_header(data, picture):
     ids=lambda data: repr(data[:24]),
 )
 def test_what_is_no_image_of_a_known_kind_is_none(data):
-    assert picture_in(data) is None
+    assert detect_image(data) is None
 
 
 @pytest.mark.parametrize("image", IMAGES, ids=lambda image: repr(image[:12]))
 def test_an_image_cut_anywhere_is_told_right_or_not_at_all(image):
-    whole = picture_in(image)
-    assert {picture_in(image[:end]) for end in range(len(image))} <= {whole, None}
+    whole = detect_image(image)
+    assert {detect_image(image[:end]) for end in range(len(image))} <= {whole, None}
 
 
 @given(st.sampled_from(IMAGES), st.binary(max_size=64), st.integers(0, 64))
 @example(jpeg(), b"\xff" * 64, 2)
 def test_no_bytes_make_it_fail(image, noise, at):
-    picture = picture_in(image[:at] + noise + image[at + len(noise) :])
+    picture = detect_image(image[:at] + noise + image[at + len(noise) :])
     assert picture is None or (picture.width > 0 and picture.height > 0)
 
 
 def test_a_chain_of_segments_is_walked_only_so_far():
     segment = b"\xff\xe0\0\x02"
-    assert picture_in(b"\xff\xd8" + segment * 1000 + jpeg()[2:]) == Picture(Kind.jpeg, 7, 5)
-    assert picture_in(b"\xff\xd8" + segment * 20_000 + jpeg()[2:]) is None
+    assert detect_image(b"\xff\xd8" + segment * 1000 + jpeg()[2:]) == ImageInfo(ImageFormat.jpeg, 7, 5)
+    assert detect_image(b"\xff\xd8" + segment * 20_000 + jpeg()[2:]) is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.tools.media.downloads import is_public
-from tests.harness.tables import each_row
+from interlock.tools.media.image_download import is_public
+from tests.harness.case_tables import each_row
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "2606:4700:4700::1111", "::ffff:1.1.1.1"])

@@ -2,12 +2,12 @@
 
 import os
 
-from interlock.tools.shell import outputs
-from interlock.tools.shell.outputs import KeptOutputs
+from interlock.tools.shell import output_spool
+from interlock.tools.shell.output_spool import OutputSpool
 
 
-def kept(tmp_path, max_bytes=10**6) -> KeptOutputs:
-    return KeptOutputs(tmp_path / "outputs", max_bytes=max_bytes)
+def kept(tmp_path, max_bytes=10**6) -> OutputSpool:
+    return OutputSpool(tmp_path / "outputs", max_bytes=max_bytes)
 
 
 def test_what_a_command_wrote_is_found_again_in_its_own_session(tmp_path):
@@ -30,7 +30,7 @@ def test_a_name_leads_to_no_other_session_and_out_of_no_folder(tmp_path):
     theirs = keeper.begin("theirs")
     keeper.keep("theirs", theirs)
     (folder,) = {path.parent.name for path in (tmp_path / "outputs").rglob(f"{theirs.name}.*")}
-    for stream in outputs.STREAMS:
+    for stream in output_spool.STREAMS:
         (tmp_path / f"escape.{stream}").write_text("x")
     for name in (f"../{folder}/{theirs.name}", "../../escape", f"{tmp_path}/escape"):
         assert keeper.find("s", name) is None

@@ -1,0 +1,289 @@
+"""A session's messages as a model is given them: each encoded once, cut to a budget, always valid.
+
+A provider refuses a history in which a tool call has no answer or an answer no call. So every call that
+was asked for and has no tool message is known here (`unanswered`), and nothing is sent before it has one.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from secrets import token_hex
+
+import orjson
+
+from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result
+from interlock.models.message_encoding import assistant_message, tool_message, user_message
+from interlock.models.provider import RequestedCall
+from interlock.sessions.models import Message, Role
+
+# What a token is to a model differs; this errs on the safe side for English and code.
+_BYTES_PER_TOKEN = 3
+_MAX_LINE = 200
+_MAX_REQUEST = 12_000
+_MAX_CUT_RESULT = 600
+_DEFAULT_BUDGET = 100_000
+# How ids of tasks, sessions and undos begin.
+_OTHER_THINGS = re.compile("(?:t|s|undo)_")
+_PREFACE = (
+    "This is a summary of the earlier conversation. The user can still see all of it. Files may "
+    "have changed since: read them again before you rely on them."
+)
+_REQUEST = "The user's last request, verbatim:"
+_GIVEN_UP = (
+    "(This request was cancelled or failed before it was answered. Do not continue it unless the "
+    "user asks.)"
+)
+
+
+@dataclass(slots=True)
+class ContextMessage:
+    """`seq` is the number of the stored message, and 0 as long as that is not known."""
+
+    seq: int
+    role: Role
+    encoded: bytes
+    # What is told of it when it is only told in short.
+    gist: str
+    # A person's words, to be told in full as long as they are what is worked on.
+    request: str = ""
+
+    @property
+    def tokens(self) -> int:
+        return estimate_tokens(self.encoded)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Messages up to `through_seq` are told in short."""
+
+    through_seq: int
+    tokens_before: int
+    tokens_after: int
+
+
+class ModelContext:
+    """`budget` is how many tokens a model takes; of what is told in short a quarter of that is kept.
+
+    `is_part`: there is more in the session than these messages, so not all ids of calls are known here.
+    """
+
+    def __init__(
+        self, messages: Iterable[Message] = (), *, budget: int = _DEFAULT_BUDGET, is_part: bool = False
+    ) -> None:
+        self._budget = budget
+        self._is_part = is_part
+        self._entries: list[ContextMessage] = []
+        self._request = ""
+        self._unanswered: dict[str, RequestedCall] = {}
+        self._call_ids: set[str] = set()
+        # What the person asked for and the model has not answered yet.
+        self._unmet: tuple[ContextMessage, str] | None = None
+        self._told: list[str] = []
+        self._summary: bytes | None = None
+        # The last message that is told in short.
+        self._through = 0
+        self._tokens = 0
+        for message in messages:
+            self.add(message)
+
+    @property
+    def unanswered(self) -> tuple[RequestedCall, ...]:
+        """Calls that the model asked for and that have no tool message yet, in order."""
+        return tuple(self._unanswered.values())
+
+    @property
+    def tokens(self) -> int:
+        """About how many the messages are, as they would be sent."""
+        return self._tokens
+
+    def add(self, message: Message) -> ContextMessage | None:
+        """None: it is an answer to nothing, and not told."""
+        if message.role is not Role.tool:
+            self._close_gaps()
+        entry = self._entry(message)
+        if entry is not None:
+            self._follow_request(message, entry)
+            self._entries.append(entry)
+            self._tokens += entry.tokens
+        return entry
+
+    def _follow_request(self, message: Message, entry: ContextMessage) -> None:
+        """A request after one that nobody answered: the model must not take up the first one again."""
+        if message.role is Role.user:
+            if self._unmet is not None and self._unmet[0] in self._entries:
+                given_up, words = self._unmet
+                self._tokens -= given_up.tokens
+                given_up.encoded = user_message(f"{words}\n\n{_GIVEN_UP}")
+                self._tokens += given_up.tokens
+            self._unmet = (entry, message.content)
+        elif message.role is Role.assistant and not message.tool_calls:
+            self._unmet = None
+
+    def _close_gaps(self) -> None:
+        """Nothing may come between a call and its answer: whoever should have answered is gone."""
+        for call in self.unanswered:
+            content = not_run_result(call.name, "", ENDED_BEFORE)
+            self.add(Message(self._entries[-1].seq, Role.tool, content, 0, None, call.call_id))
+
+    def with_unique_ids(self, calls: Iterable[RequestedCall]) -> tuple[RequestedCall, ...]:
+        """Some models leave ids out or use them again; here every call of a session has its own.
+
+        None is that of something else that people name to say what they mean: undo, above all.
+        """
+        taken, distinct = set(self._call_ids), []
+        for call in calls:
+            is_free = call.call_id and not self._is_part and call.call_id not in taken
+            keeps = is_free and not _OTHER_THINGS.match(call.call_id)
+            own = call.call_id if keeps else f"call_{token_hex(8)}"
+            taken.add(own)
+            distinct.append(replace(call, call_id=own))
+        return tuple(distinct)
+
+    def __len__(self) -> int:
+        """How many messages a model is told."""
+        return len(self._entries) + (self._summary is not None)
+
+    def encoded(self) -> tuple[bytes, ...]:
+        summary = () if self._summary is None else (self._summary,)
+        return (*summary, *(entry.encoded for entry in self._entries))
+
+    def compact(self, reserved: int = 0) -> Compaction | None:
+        """Tell the older part in short if all is over the budget, of which `reserved` is for other things.
+
+        The newest exchange always stays, and so do the words that are worked on. Where it is too long by
+        itself, its results are told in part.
+        """
+        if not self.is_too_long(reserved):
+            return None
+        room, before = self._room(reserved), self._tokens
+        if cut := self._cut_for(room // 2):
+            self._tell_in_short(cut)
+        self._cut_results(room)
+        return Compaction(self._through, before, self._tokens) if self._tokens < before else None
+
+    def _cut_results(self, room: int) -> None:
+        """A turn may have asked for more than fits: of its results the oldest are cut first."""
+        for entry in self._entries:
+            if self._tokens <= room:
+                return
+            if entry.role is Role.tool:
+                self._tokens -= entry.tokens
+                entry.encoded = _cut_result(entry.encoded)
+                self._tokens += entry.tokens
+
+    def is_too_long(self, reserved: int = 0) -> bool:
+        """Over the budget, and nothing is open that must not be torn apart."""
+        return self._tokens > self._room(reserved) and not self._unanswered
+
+    def _room(self, reserved: int) -> int:
+        return max(self._budget - reserved, self._budget // 4)
+
+    def compact_through(self, seq: int) -> None:
+        """Tell everything up to that message in short, as it was done before."""
+        numbers = [entry.seq for entry in self._entries]
+        if seq in numbers:
+            # The answers that stand for missing ones have the number of their call's message.
+            self._tell_in_short(len(numbers) - numbers[::-1].index(seq))
+
+    def _tell_in_short(self, count: int) -> None:
+        older, self._entries = self._entries[:count], self._entries[count:]
+        self._through = older[-1].seq
+        self._told += [entry.gist for entry in older if entry.gist]
+        requests = [entry.request for entry in older if entry.role is Role.user]
+        self._request = requests[-1] if requests else self._request
+        is_newest = not any(entry.role is Role.user for entry in self._entries)
+        lines = _within(self._told, self._budget * _BYTES_PER_TOKEN // 4)
+        told = [_PREFACE, *lines, *([_REQUEST, self._request] if is_newest and self._request else [])]
+        self._summary = user_message("\n".join(told))
+        self._tokens = estimate_tokens(self._summary) + sum(entry.tokens for entry in self._entries)
+
+    def _kept_request(self, text: str) -> str:
+        most = min(_MAX_REQUEST, self._budget * _BYTES_PER_TOKEN // 8)
+        return text if len(text) <= most else f"{text[:most]}…"
+
+    def _cut_for(self, wanted: int) -> int:
+        """Where the part that stays begins: never between a call and its answer."""
+        kept, cut = 0, 0
+        for index in range(len(self._entries) - 1, 0, -1):
+            kept += self._entries[index].tokens
+            if self._entries[index].role is Role.tool:
+                continue
+            if cut and kept > wanted:
+                break
+            cut = index
+        return cut
+
+    def _entry(self, message: Message) -> ContextMessage | None:
+        match message.role:
+            case Role.user:
+                return ContextMessage(
+                    *(message.seq, message.role, user_message(message.content)),
+                    *(_gist("person", message.content), self._kept_request(message.content)),
+                )
+            case Role.assistant:
+                calls = _requested(message)
+                self._unanswered = {call.call_id: call for call in calls}
+                self._call_ids.update(self._unanswered)
+                encoded = assistant_message(message.content, calls)
+                called = [_line(f"  you called {call.name} {call.arguments}") for call in calls]
+                told = "\n".join(filter(None, [_gist("you", message.content), *called]))
+                return ContextMessage(message.seq, message.role, encoded, told)
+            case Role.tool:
+                # An answer to nothing would make the whole history invalid.
+                call_id = message.tool_call_id or ""
+                if self._unanswered.pop(call_id, None) is None:
+                    return None
+                encoded = tool_message(call_id, message.content)
+                return ContextMessage(
+                    message.seq, message.role, encoded, _line(f"  result: {message.content}")
+                )
+
+
+def estimate_tokens(encoded: bytes) -> int:
+    return len(encoded) // _BYTES_PER_TOKEN + 1
+
+
+def _requested(message: Message) -> Sequence[RequestedCall]:
+    return [
+        RequestedCall(str(call["id"]), str(call["name"]), str(call["arguments"]))
+        for call in message.tool_calls or ()
+    ]
+
+
+def _cut_result(encoded: bytes) -> bytes:
+    message = orjson.loads(encoded)
+    content = message["content"]
+    if len(content) <= _MAX_CUT_RESULT:
+        return encoded
+    rest = f"… ({len(content)} characters; truncated because the results of this turn together "
+    rest += "are too long; request less at a time)"
+    return tool_message(message["tool_call_id"], content[:_MAX_CUT_RESULT] + rest)
+
+
+def _gist(who: str, text: str) -> str:
+    return _line(f"{who}: {text}") if text.strip() else ""
+
+
+def _line(text: str) -> str:
+    indent = text[: len(text) - len(text.lstrip())]
+    line = indent + " ".join(text[: 2 * _MAX_LINE].split())
+    return line if len(line) <= _MAX_LINE and len(text) <= 2 * _MAX_LINE else f"{line[:_MAX_LINE]}…"
+
+
+def _within(lines: Sequence[str], max_bytes: int) -> list[str]:
+    """The first and the last of them; what is left out in between is counted."""
+    sizes = [len(line.encode()) + 1 for line in lines]
+    if sum(sizes) <= max_bytes:
+        return list(lines)
+    first = _fitting(sizes, max_bytes // 4)
+    last = len(lines) - _fitting(sizes[:first:-1], max_bytes - max_bytes // 4)
+    return [*lines[:first], f"… {last - first} more omitted …", *lines[last:]]
+
+
+def _fitting(sizes: Sequence[int], max_bytes: int) -> int:
+    """How many of them fit."""
+    for count, total in enumerate(accumulate(sizes)):
+        if total > max_bytes:
+            return count
+    return len(sizes)

@@ -1,0 +1,191 @@
+"""When a task has gone far enough: turns, time, tokens, money, calls that repeat or keep being refused.
+
+It knows no log, no model and no tool. The loop tells it what happened and asks before each turn; all it
+knows can be told again from the log, so that a task that is resumed has no more room than before.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from interlock.agent.budget import NO_COST, PriceTable, TaskBudget, UsageCost, UsageTotals
+from interlock.agent.denial_policy import DenialPolicy
+from interlock.agent.limits import (
+    ControlLimits,
+    LimitStop,
+    ModelHint,
+    no_progress,
+    out_of_time,
+    out_of_turns,
+)
+from interlock.agent.repetition import RepetitionDetector, arguments_fingerprint, call_fingerprint
+from interlock.core.errors import ErrorClass, ErrorCode
+from interlock.core.text import escape_control_characters
+from interlock.models.provider import TokenUsage
+from interlock.tools.result import ToolResult
+
+_LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call of the same task that ended before. `denial` is its message if it was refused."""
+
+    turn: int
+    tool_name: str
+    fingerprint: str
+    denial: str | None = None
+
+    @classmethod
+    def told(cls, turn: int, tool_name: str, arguments: str, envelope: Mapping[str, Any]) -> Self:
+        """From the transcript: the call's arguments as text, and the tool message that answered it."""
+        made = call_fingerprint(tool_name, arguments_fingerprint(arguments), envelope)
+        return cls(turn, tool_name, made, _denial(envelope))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorUsage:
+    """How far a task went before this process took it up, as the log tells it."""
+
+    turns: int = 0
+    seconds: float = 0.0
+    spent: UsageCost = NO_COST
+    calls: tuple[PastCall, ...] = ()
+
+
+class LimitTracker:
+    """One task while somebody works on it; while it waits for a person, nobody does."""
+
+    def __init__(
+        self,
+        limits: ControlLimits,
+        *,
+        model: str,
+        prices: PriceTable,
+        used: PriorUsage,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._seconds_before = used.seconds
+        self._began = clock()
+        self._budget = TaskBudget(limits, prices, model, used.spent)
+        self._ladder = DenialPolicy(limits)
+        self._progress = RepetitionDetector()
+        self._ended: LimitStop | None = None
+        self.turns = used.turns
+        self._recall(used.calls)
+
+    def before_turn(self, history: UsageTotals | None = None) -> LimitStop | None:
+        """None begins a turn and counts it. `history`: see `ControlLimits.need_history`."""
+        ended = None if self.refusal_limit else self._ended
+        stop = ended or self._no_turn_left() or self.out_of_time() or self._budget.exceeded(history)
+        if stop is None:
+            self.turns += 1
+        return stop
+
+    def reply_received(self, usage: TokenUsage) -> None:
+        """Also of a turn that failed later: what was used was used."""
+        self._budget.add(usage)
+
+    def call_used(self, used: Mapping[str, tuple[int, int]]) -> None:
+        """Tokens that models used for a call, in and out, by the models' names."""
+        self._budget.add_others({model: TokenUsage(*tokens) for model, tokens in used.items()})
+
+    def call_ended(
+        self,
+        tool_name: str,
+        arguments: str,
+        result: ToolResult,
+        *,
+        exposed: Collection[str] = (),
+    ) -> LimitStop | ModelHint | None:
+        """In the order of the calls. `arguments` is their fingerprint, `exposed` the tools on offer.
+
+        A call that waits for an answer has not ended yet.
+        """
+        if result.question_id is not None:
+            return None
+        failure = result.failure
+        denial = failure.message if failure is not None and failure.is_denial else None
+        made = call_fingerprint(tool_name, arguments, result.as_dict())
+        height, times = self._step(PastCall(self.turns, tool_name, made, denial))
+        if self._ended is not None:
+            return ModelHint(self._ended.note) if self._ended.note else self._ended
+        if failure is not None and (nudge := self._ladder.hint(height, failure, exposed)):
+            return nudge
+        return self._repeated(tool_name, times)
+
+    def out_of_time(self, *, after_seconds: float = 0.0) -> LimitStop | None:
+        """Between calls, or before a wait of so many seconds."""
+        allowed, reached = self._limits.max_wall_seconds, self.seconds
+        if reached + after_seconds < allowed:
+            return None
+        return out_of_time(allowed, reached, after_seconds)
+
+    def time_ran_out(self) -> LimitStop:
+        """`seconds_left` have passed, by whatever clock that was measured."""
+        allowed = self._limits.max_wall_seconds
+        return out_of_time(allowed, max(allowed, self.seconds))
+
+    @property
+    def refusal_limit(self) -> LimitStop | None:
+        """The limit on refused calls, once it is reached: no call runs any more, and the next turn, without
+        tools, is the last."""
+        return self._ended if self._ended is not None and self._ended.note else None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has worked."""
+        return self._seconds_before + self._clock() - self._began
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._limits.max_wall_seconds - self.seconds)
+
+    @property
+    def spent(self) -> UsageCost:
+        return self._budget.spent
+
+    def _no_turn_left(self) -> LimitStop | None:
+        allowed = self._limits.max_turns
+        return out_of_turns(allowed, self.turns) if self.turns >= allowed else None
+
+    def _recall(self, calls: Iterable[PastCall]) -> None:
+        for call in calls:
+            self._step(call)
+
+    def _step(self, call: PastCall) -> tuple[int, int]:
+        """How often it was refused, how often it repeated itself. What ends the task ends it for good."""
+        climbed = self._ladder.step(call.turn, call.denial)
+        repeated = self._progress.step(call.turn, call.fingerprint)
+        # Refused calls have limits of their own, at which the model may still answer.
+        times = repeated if call.denial is None else 0
+        stop: LimitStop | None = climbed if isinstance(climbed, LimitStop) else None
+        if stop is None and times >= self._limits.max_repeats:
+            stop = no_progress(_shown(call.tool_name), self._limits.max_repeats, times)
+        self._ended = self._ended or stop
+        return (0 if isinstance(climbed, LimitStop) else climbed), times
+
+    def _repeated(self, tool_name: str, times: int) -> ModelHint | None:
+        if times < 2 or times < self._limits.max_repeats - 1:
+            return None
+        return ModelHint(
+            f"This call of {_shown(tool_name)} returned the same result {times} times. Another "
+            "identical call will return it again and end the task. Use what you know, try a "
+            "different approach, or report what is missing."
+        )
+
+
+def _shown(tool_name: str) -> str:
+    """A model may call anything: the name is its text, not ours."""
+    return escape_control_characters(tool_name)[:_LONGEST_NAME]
+
+
+def _denial(envelope: Mapping[str, Any]) -> str | None:
+    try:
+        code = ErrorCode(envelope.get("error_code", ""))
+    except ValueError:
+        return None
+    return str(envelope.get("message", "")) if code.error_class is ErrorClass.policy else None

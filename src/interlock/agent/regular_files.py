@@ -1,0 +1,125 @@
+"""Reads the small text files that people write for agents. Nothing but a plain file of its own is read.
+
+A link, or a second name somewhere else, could lead into a folder that an agent may write to: then it
+would edit its own instructions.
+"""
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.memory.notes import read_bounded
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class InvalidFile(Exception):
+    """Why a file is not read, as the end of a sentence that begins with its name."""
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class RegularFile:
+    """A file's bytes up to what was asked for, and how many it has."""
+
+    data: bytes
+    size: int
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.data) < self.size
+
+
+@contextmanager
+def open_directory(path: Path) -> Iterator[int | None]:
+    """A descriptor of the folder, None where there is none. It may itself be a link the operator made."""
+    try:
+        descriptor = os.open(path, _FOLDER)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def list_names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def read_regular_file(folder: int, name: str, limit_bytes: int) -> RegularFile | None:
+    """The beginning of a file in that folder; None where there is none, `Unfit` where it is not plain."""
+    try:
+        descriptor = os.open(name, _FILE, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidFile(_why(folder, name, error)) from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidFile("is not a regular file")
+        if status.st_nlink > 1:
+            raise InvalidFile("has more than one hard link; copy the file instead")
+        data = read_bounded(descriptor, limit_bytes)
+        # What was added while it was being read is not there yet.
+        return RegularFile(data, max(status.st_size, len(data)) if len(data) == limit_bytes else len(data))
+    except OSError as error:
+        raise InvalidFile(f"cannot be read: {error.strerror}") from None
+    finally:
+        os.close(descriptor)
+
+
+def _why(folder: int, name: str, error: OSError) -> str:
+    try:
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return "is a symlink; put the file itself there"
+    except OSError:
+        pass
+    return f"cannot be read: {error.strerror}"
+
+
+def decode_text(file: RegularFile) -> str:
+    """Its text in UTF-8, with line ends as \\n; `Unfit` names the line of what is no text."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        # A cut may go through a character: its first bytes are left out.
+        text = decoder.decode(file.data, final=not file.is_cut)
+    except UnicodeDecodeError as error:
+        line = file.data.count(b"\n", 0, error.start) + 1
+        raise InvalidFile("is not UTF-8 text", line) from None
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if found := _CONTROL.search(text):
+        raise InvalidFile(
+            f"contains the control character U+{ord(found[0]):04X}", text.count("\n", 0, found.start()) + 1
+        )
+    return text
+
+
+def strip_comments(text: str, *, is_cut: bool = False) -> str:
+    """Without `<!-- … -->`, which is for people. One that never ends is text, unless its end was cut."""
+    pieces, position = [], 0
+    while (begin := text.find("<!--", position)) >= 0:
+        end = text.find("-->", begin + 4)
+        if end < 0:
+            if is_cut:
+                pieces.append(text[position:begin])
+                position = len(text)
+            break
+        pieces.append(text[position:begin])
+        position = end + 3
+    pieces.append(text[position:])
+    return "".join(pieces).strip()

@@ -1,0 +1,318 @@
+"""What the store knows of a task when it is taken up: what was said, how far somebody went with it before,
+and what became of the calls.
+
+A call that the model asked for and that has no answer in the transcript is either run now, or told as it
+went. What may have changed something is never run twice: where its outcome is not known, that is said.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from interlock.agent.budget import PriceTable
+from interlock.agent.context import ModelContext
+from interlock.agent.limit_tracker import PastCall, PriorUsage
+from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result, unknown_outcome_result
+from interlock.agent.usage import add_usage
+from interlock.config.modes import ToolMode
+from interlock.db.driver import DbConnection, Row
+from interlock.log.kinds import merge_payload
+from interlock.models.provider import NO_USAGE, FinishReason, ModelReply, RequestedCall, TokenUsage
+from interlock.questions.rows import Question, QuestionStatus, questions_of
+from interlock.redaction.redactor import MARK
+from interlock.sessions.models import Message, Role
+from interlock.sessions.transcript import has_own_context, read_messages_through_task, read_task_messages
+from interlock.tools.result import ToolResult
+from interlock.tools.tool import REPEATABLE
+
+READ_OWN = """
+SELECT id, kind, time_us, facts, content FROM events
+WHERE stream = ? AND {of_task}
+  AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%'
+       OR kind = 'control.limit_reached')
+ORDER BY seq
+"""
+READ_OWN_OF_TASK = READ_OWN.format(of_task="task = ?")
+READ_OWN_OF_NONE = READ_OWN.format(of_task="task IS NULL")
+# What was handed over counts as well. It came between the task's own first event and its last.
+TURNS_WITHIN = """
+SELECT facts FROM events WHERE stream = ? AND kind = 'turn.completed'
+    AND seq > (SELECT min(seq) FROM events WHERE stream = ? AND task = ?)
+    AND seq <= (SELECT max(seq) FROM events WHERE stream = ? AND task = ?)
+    AND substr(task, 1, ?) = ?
+"""
+# A person creates a session in a mode, switches its mode, or has a plan built.
+LAST_ENTRY = """
+SELECT seq, kind, facts FROM events WHERE stream = ?
+    AND kind IN ('session.created', 'session.mode_changed', 'plan.build_started')
+ORDER BY seq DESC LIMIT 1
+"""
+# Not those that began before and went on later.
+TASK_BEGUN_SINCE = """
+SELECT 1 FROM events a WHERE a.stream = ? AND a.kind = 'agent.started' AND a.seq > ? AND (
+    a.task IS NULL OR NOT EXISTS (
+        SELECT 1 FROM events b
+        WHERE b.stream = a.stream AND b.task = a.task AND b.seq < ? AND b.kind = 'agent.started'))
+LIMIT 1
+"""
+LAST_COMPACTION = """
+SELECT facts FROM events WHERE stream = ? AND kind = 'context.compacted' ORDER BY seq DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UnansweredCallPlan:
+    """What to do about calls without an answer: run them, tell how they went, or wait on."""
+
+    to_run: tuple[RequestedCall, ...] = ()
+    answers: tuple[tuple[str, str], ...] = ()
+    waiting: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.to_run or self.answers or self.waiting)
+
+
+@dataclass(slots=True)
+class TaskHistory:
+    """Of one task: the turns, time and tokens it took so far, and its calls by their ids."""
+
+    turns: int = 0
+    seconds: float = 0.0
+    usage: dict[str, TokenUsage] = field(default_factory=dict)
+    # The tokens of its own turns; `usage` has those of delegated tasks as well.
+    own_usage: TokenUsage = NO_USAGE
+    last_turn: str | None = None
+    # How the model's last reply ended.
+    finish_reason: FinishReason = FinishReason.stop
+    # What the agent's file was when the task began: its name and its hash.
+    agent: tuple[str, str] | None = None
+    calls: dict[str, "CallRecord"] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=dict)
+    # The limits whose events are in the log.
+    limits_reached: set[str] = field(default_factory=set)
+
+    def used(self, prices: PriceTable, messages: Sequence[Message], names: Mapping[str, str]) -> PriorUsage:
+        """How much of its limits the task has used up."""
+        if not self.turns:
+            return PriorUsage(seconds=self.seconds)
+        return PriorUsage(
+            turns=self.turns,
+            seconds=self.seconds,
+            spent=prices.spent(self.usage),
+            calls=past_calls(_since_the_last_request(messages), names),
+        )
+
+    def settle(self, calls: Sequence[RequestedCall], mode: str) -> UnansweredCallPlan:
+        to_run, answers, waiting = [], [], {}
+        for call in calls:
+            known = self.calls.get(call.call_id)
+            question = self.questions.get(call.call_id)
+            has_ended = known is not None and known.outcome is not None
+            if question is not None and question.status is QuestionStatus.open and not has_ended:
+                waiting[call.call_id] = question.id
+            elif (told := _told(call, known, question, mode)) is not None:
+                answers.append((call.call_id, told))
+            else:
+                to_run.append(call)
+        return UnansweredCallPlan(tuple(to_run), tuple(answers), waiting)
+
+
+@dataclass(slots=True)
+class CallRecord:
+    effect: str = ""
+    outcome: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeState:
+    """Where a session stands when one of its tasks is taken up."""
+
+    messages: tuple[Message, ...]
+    task_history: TaskHistory
+    compacted_through: int = 0
+    # There is more in the session than these messages.
+    is_part: bool = False
+    # No task began since a person brought the session into coding.
+    entered_coding: bool = False
+
+    @property
+    def answer(self) -> ModelReply | None:
+        """The task's last words, where an earlier attempt gave them and did not get to end it."""
+        last = self.messages[-1] if self.messages else None
+        if last is None or last.role is not Role.assistant or last.tool_calls:
+            return None
+        return ModelReply(last.content, finish_reason=self.task_history.finish_reason)
+
+
+def read_resume_state(
+    connection: DbConnection, session_id: str, task: str | None, attempt: int
+) -> ResumeState:
+    """A first attempt has no past: nothing of the log is read for it."""
+    messages = read_messages_through_task(connection, session_id, task)
+    rows = connection.query(LAST_COMPACTION, (session_id,))
+    through = orjson.loads(rows[0][0])["through_seq"] if rows else 0
+    task_history = read_task_history(connection, session_id, task) if attempt > 1 else TaskHistory()
+    is_part = task is not None and has_own_context(connection, session_id, task)
+    entered = attempt == 1 and _has_entered_coding(connection, session_id)
+    return ResumeState(tuple(messages), task_history, through, is_part, entered)
+
+
+def _has_entered_coding(connection: DbConnection, session_id: str) -> bool:
+    """Whether the task about to begin is the first since a person brought the session into coding."""
+    rows = connection.query(LAST_ENTRY, (session_id,))
+    if not rows:
+        return False
+    seq, kind, fields = rows[0][0], rows[0][1], orjson.loads(rows[0][2])
+    mode = fields.get("to_mode") or fields.get("mode")
+    if kind != "plan.build_started" and mode != ToolMode.coding:
+        return False
+    return not connection.query(TASK_BEGUN_SINCE, (session_id, seq, seq))
+
+
+def read_task_history(connection: DbConnection, session_id: str, task: str | None) -> TaskHistory:
+    rows = (
+        connection.query(READ_OWN_OF_TASK, (session_id, task))
+        if task
+        else connection.query(READ_OWN_OF_NONE, (session_id,))
+    )
+    asked = questions_of(connection, session_id, task)
+    task_history = TaskHistory(
+        seconds=_worked_seconds(rows), questions={each.call_id: each for each in asked}
+    )
+    for event_id, kind, _time_us, facts, content in rows:
+        fields = merge_payload(facts, content)
+        if kind == "turn.started":
+            task_history.last_turn = event_id
+            task_history.turns += task is not None
+        elif kind == "turn.completed":
+            add_usage(task_history.usage, fields)
+            task_history.own_usage = TokenUsage(
+                task_history.own_usage.input_tokens + fields["input_tokens"],
+                task_history.own_usage.output_tokens + fields["output_tokens"],
+            )
+            task_history.finish_reason = FinishReason(fields["finish_reason"])
+        elif kind == "agent.started" and task_history.agent is None:
+            task_history.agent = (fields["agent"], fields["agent_hash"])
+        elif kind == "control.limit_reached":
+            task_history.limits_reached.add(fields["limit"])
+        elif kind.startswith("tool_call."):
+            _take_down(task_history.calls, kind, fields)
+    for (facts,) in _turns_within(connection, session_id, task) if task else ():
+        add_usage(task_history.usage, orjson.loads(facts))
+    return task_history
+
+
+def _turns_within(connection: DbConnection, session_id: str, task: str) -> list[Row]:
+    prefix, span = f"{task}.", (session_id, task) * 2
+    return connection.query(TURNS_WITHIN, (session_id, *span, len(prefix), prefix))
+
+
+def _since_the_last_request(messages: Sequence[Message]) -> Sequence[Message]:
+    """The task's own: each begins with one message of a person's."""
+    requests = [index for index, message in enumerate(messages) if message.role is Role.user]
+    return messages[requests[-1] :] if requests else messages
+
+
+def past_calls(messages: Iterable[Message], names: Mapping[str, str]) -> tuple[PastCall, ...]:
+    """The calls that were answered, in order, as the control policy counts them. `names` are aliases."""
+    turn, asked, calls = 0, {}, []
+    for message in messages:
+        if message.role is Role.assistant:
+            turn += 1
+            asked = {str(call["id"]): call for call in message.tool_calls or ()}
+        elif message.role is Role.tool and (call := asked.get(message.tool_call_id or "")):
+            envelope = _envelope(message.content)
+            name = names.get(str(call["name"]), str(call["name"]))
+            calls.append(PastCall.told(turn, name, str(call["arguments"]), envelope))
+    return tuple(calls)
+
+
+def _envelope(content: str) -> dict[str, Any]:
+    """A result as it was stored, without what was said to it. What cannot be read is one all the same."""
+    try:
+        result = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        result = None
+    if not isinstance(result, dict):
+        return {"stdout": content}
+    result.pop("note", None)
+    return result
+
+
+def describe_unanswered_calls(
+    connection: DbConnection, session_id: str, message_seq: int, task: str, mode: str
+) -> list[tuple[str, str]]:
+    """For a task that is ending: every call of it without an answer, and what is to be told of it."""
+    unanswered = ModelContext(read_task_messages(connection, session_id, message_seq, task)).unanswered
+    if not unanswered:
+        return []
+    settlement = read_task_history(connection, session_id, task).settle(unanswered, mode)
+    told = dict(settlement.answers)
+    return [
+        (call.call_id, told.get(call.call_id) or not_run_result(call.name, mode, ENDED_BEFORE))
+        for call in unanswered
+    ]
+
+
+def _worked_seconds(rows: Sequence[Row]) -> float:
+    """How long its attempts took together. The time between them is not the task's, nor is a person's."""
+    total, is_parked = 0, False
+    began = last = next((row[2] for row in rows), 0)
+    for _id, kind, time_us, *_ in rows:
+        if kind == "agent.started":
+            total += last - began
+            began, is_parked = time_us, False
+        if not is_parked:
+            last = time_us
+        is_parked = is_parked or kind == "ask_user.asked"
+    # A clock may have been set back.
+    return max(0, total + last - began) / 1e6
+
+
+def _take_down(calls: dict[str, CallRecord], kind: str, fields: Mapping[str, Any]) -> None:
+    call = calls.setdefault(fields["call_id"], CallRecord())
+    if kind == "tool_call.started":
+        call.effect = fields["effect"]
+    else:
+        call.outcome, call.fields = kind, fields
+
+
+def _told(
+    call: RequestedCall, known: CallRecord | None, question: Question | None, mode: str
+) -> str | None:
+    """What the model is told of it now; None where it is to be run."""
+    if known is None or (known.outcome is None and not known.effect):
+        return _not_runnable(call, mode)
+    if known.outcome in ("tool_call.failed", "tool_call.denied"):
+        return _failure(known.fields, is_denial=known.outcome == "tool_call.denied")
+    if question is not None and question.status is QuestionStatus.answered:
+        return orjson.dumps(ToolResult(stdout=f"{question.result_text}\n").as_dict()).decode()
+    if known.effect in REPEATABLE:
+        return _not_runnable(call, mode)
+    if known.outcome == "tool_call.completed":
+        kept = ToolResult(stdout="The call was completed before a restart; its output was not kept.\n")
+        return orjson.dumps(kept.as_dict()).decode()
+    return unknown_outcome_result(call.name, mode)
+
+
+def _not_runnable(call: RequestedCall, mode: str) -> str | None:
+    if MARK in call.arguments:
+        return not_run_result(call.name, mode, "its arguments contained a secret, which is not stored")
+    return None
+
+
+def _failure(fields: Mapping[str, Any], *, is_denial: bool) -> str:
+    told = {
+        "ok": False,
+        "error_code": fields["error_code"],
+        "tool_name": fields["tool_name"],
+        "mode": fields["mode"],
+        "message": fields["error"],
+        "next_action": fields["next_action"],
+    }
+    if not is_denial:
+        told["error_class"] = fields["error_class"]
+    return orjson.dumps(told).decode()

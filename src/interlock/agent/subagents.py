@@ -1,0 +1,192 @@
+"""Tasks within tasks: another agent's loop, under the same lease, with a conversation of its own.
+
+A child is judged by its own agent's policy, and by what the call was judged by that handed its task over.
+Its events stand under that call, in a task named after its parent's: `t_1.2` is the second of `t_1`.
+It is not resumed: after a crash its call is told as interrupted, and nothing of it is done twice.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from interlock.agent.budget import UsageCost
+from interlock.agent.definitions import AgentDefinition, AgentDirectory, AgentInvalid, AgentNotFound
+from interlock.agent.events import TaskEnded, ToolCallInfo, TurnCompleted
+from interlock.agent.limits import ControlLimits
+from interlock.agent.loop import AgentLoop, AgentServices
+from interlock.agent.prompt_builder import InitialPromptInputs, PromptInputs
+from interlock.agent.task_recorder import TaskAssignment
+from interlock.agent.usage import add_usage
+from interlock.config.modes import ToolMode
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.text import safe_excerpt
+from interlock.core.threads import DaemonThreadPool
+from interlock.db.driver import DbConnection
+from interlock.log.stream_appender import EventScope
+from interlock.models.provider import TokenUsage
+from interlock.policy.authority import Authority
+from interlock.policy.delegation import DelegatedAuthority, child_policy
+from interlock.redaction.redactor import MARK
+from interlock.sessions.models import SessionKind
+from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.tool import ToolContext
+
+# A task may hand over, and so may that one: no deeper.
+MAX_DEPTH = 2
+# How many a task may hand over, one after another.
+MAX_SUBTASKS = 8
+# What is left of a call's time when the child must have ended by itself.
+MARGIN_SECONDS = 2.0
+
+# What stands within a task came after its own first event.
+_SINCE = "seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)"
+_WITHIN = f"""
+SELECT DISTINCT task FROM events WHERE stream = ? AND {_SINCE} AND substr(task, 1, ?) = ?
+"""  # noqa: S608 - the condition is a constant
+_TURNS_WITHIN = f"""
+SELECT facts FROM events WHERE stream = ? AND {_SINCE} AND kind = 'turn.completed'
+    AND (task = ? OR substr(task, 1, ?) = ?)
+"""  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentRules:
+    """What children are judged by: the Authority of a digest, and that of a child, deep or not so deep."""
+
+    compiled: Callable[[str], Authority | None]
+    authority: Callable[[str, DelegatedAuthority, bool], Awaitable[Authority]]
+    model: Callable[[str, AgentDefinition], Awaitable[str]]
+
+
+class SubagentRunner:
+    def __init__(self, services: AgentServices, agents: AgentDirectory, rules: SubagentRules) -> None:
+        self._services = services
+        self._agents = agents
+        self._rules = rules
+        self._threads = DaemonThreadPool("interlock-children")
+
+    async def require_agent(self, name: str) -> None:
+        await self._agent(name)
+
+    async def work(self, agent: str, task: str, context: ToolContext) -> ToolResult:
+        parent = self._rules.compiled(context.authority_digest)
+        if parent is None or context.scope.task is None:
+            raise _refused("only an agent that works on a task can delegate")
+        child = await self._agent(agent)
+        task_id = await self._services.database.read(lambda db: _next_child(db, context))
+        limits = await self._limits(context)
+        scope = EventScope(task_id, context.scope.parent)
+        loop = AgentLoop(self._services_for(context.session_id, child, parent, task_id, limits))
+        assignment = TaskAssignment(parent.mode, scope, context.lease_token, context.cancel.is_held)
+        answer, ended = "", TaskEnded("failed", "it ended without an answer")
+        async with aclosing(loop.handle_message(context.session_id, task, assignment)) as events:
+            async for event in events:
+                if isinstance(event, TurnCompleted):
+                    answer = event.text
+                elif isinstance(event, ToolCallInfo):
+                    context.report_progress(f"{child.name}: {event.tool_name}\n")
+                elif isinstance(event, TaskEnded):
+                    ended = event
+        used = await self._services.database.read(lambda db: _usage(db, context.session_id, task_id))
+        return ToolResult(
+            exit_code=0 if ended.status == "done" else 1,
+            stdout=f"{answer}\n" if answer else "",
+            meta={"agent": child.name, "task_id": task_id},
+            failure=None if ended.status == "done" else _unfinished(child.name, ended.sentence, parent),
+            used={model: (usage.input_tokens, usage.output_tokens) for model, usage in used.items()},
+            # The child's text comes with its secrets masked.
+            redacted=MARK in answer or MARK in ended.sentence,
+        )
+
+    def _services_for(
+        self,
+        session_id: str,
+        agent: AgentDefinition,
+        parent: Authority,
+        task_id: str,
+        limits: ControlLimits,
+    ) -> AgentServices:
+        can_hand_over = task_id.count(".") < MAX_DEPTH
+
+        async def inputs_of(_session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
+            model = earlier.inputs.model if earlier.inputs else await self._rules.model(session_id, agent)
+            # Its parent's mode at first; then the one that it was tightened to.
+            handed = replace(child_policy(parent, agent.tools), mode=mode)
+            authority = await self._rules.authority(session_id, handed, can_hand_over)
+            return PromptInputs(SessionKind.agent, authority, agent, model)
+
+        return replace(self._services, prompts=self._services.prompts.with_inputs(inputs_of), limits=limits)
+
+    async def _limits(self, context: ToolContext) -> ControlLimits:
+        """What its parent has left is all that there is: turns are its own, tokens and money are shared."""
+        limits, root = self._services.limits, (context.scope.task or "").partition(".")[0]
+        used = await self._services.database.read(lambda db: _usage(db, context.session_id, root))
+        spent = self._services.prices.spent(used)
+        return replace(
+            limits,
+            max_wall_seconds=min(
+                limits.max_wall_seconds, max(0.1, context.timeout_seconds - MARGIN_SECONDS)
+            ),
+            max_tokens=max(0, limits.max_tokens - spent.tokens),
+            max_cost=_left(limits.max_cost, spent),
+        )
+
+    async def _agent(self, name: str) -> AgentDefinition:
+        try:
+            return await self._threads.start(lambda: self._agents.load(name))
+        except (AgentNotFound, AgentInvalid) as error:
+            survey = await self._threads.start(self._agents.survey)
+            names = ", ".join(agent.name for agent in survey.agents) or "none"
+            raise ToolError(
+                ErrorCode.INVALID_ARGS, safe_excerpt(str(error), 300), f"The agents are: {names}."
+            ) from None
+
+
+def _next_child(connection: DbConnection, context: ToolContext) -> str:
+    parent = context.scope.task or ""
+    if parent.count(".") >= MAX_DEPTH:
+        raise _refused(f"a task can be delegated at most {MAX_DEPTH} levels deep")
+    prefix = f"{parent}."
+    rows = connection.query(_WITHIN, (context.session_id, context.session_id, parent, len(prefix), prefix))
+    own = {str(row[0]).removeprefix(prefix).partition(".")[0] for row in rows}
+    if len(own) >= MAX_SUBTASKS:
+        raise _refused(f"this task has already delegated {MAX_SUBTASKS} tasks, the maximum")
+    return f"{prefix}{len(own) + 1}"
+
+
+def _usage(connection: DbConnection, session_id: str, task_id: str) -> dict[str, TokenUsage]:
+    """Of a task and all tasks within it, by the models' names."""
+    prefix = f"{task_id}."
+    usage: dict[str, TokenUsage] = {}
+    parameters = (session_id, session_id, task_id, task_id, len(prefix), prefix)
+    for (facts,) in connection.query(_TURNS_WITHIN, parameters):
+        told: dict[str, Any] = orjson.loads(facts)
+        add_usage(usage, told)
+    return usage
+
+
+def _left(limit: Decimal | None, spent: UsageCost) -> Decimal | None:
+    if limit is None or spent.cost is None:
+        return limit
+    return max(Decimal(0), limit - spent.cost)
+
+
+def _unfinished(agent: str, sentence: str, parent: Authority) -> ToolFailure:
+    code = ErrorCode.EXECUTION_ERROR
+    return ToolFailure(
+        error_code=code,
+        error_class=code.error_class,
+        tool_name="delegate",
+        mode=parent.mode.value,
+        message=f"{agent} did not finish: {sentence}",
+        next_action="Check what it did before you delegate again, or do it yourself.",
+    )
+
+
+def _refused(reason: str) -> ToolError:
+    next_action = "Do it yourself, or report what is left to do."
+    return ToolError(ErrorCode.EXECUTION_ERROR, reason, next_action, is_an_answer=True)

@@ -1,0 +1,298 @@
+"""Writes down what the loop does, in the order it happens and in as few commits as that allows.
+
+Facts are noted when they happen. One writer takes everything in order, so what was noted before a call is
+on disk with that call's intent, and what a turn leaves behind with the next thing that is waited for; a
+moment later it is written in any case. A task's end is told when all of it is on disk.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from interlock.agent.context import ContextMessage, ModelContext, estimate_tokens
+from interlock.agent.definitions import AgentDefinition
+from interlock.agent.events import TaskEnded, TurnCompleted
+from interlock.agent.limit_tracker import LimitTracker
+from interlock.agent.limits import LimitStop
+from interlock.agent.model_turn import TurnRequest
+from interlock.agent.tool_calls import QueuedMessage, ToolCallBatchResult, TurnScope
+from interlock.config.modes import ToolMode
+from interlock.core.logging import StructuredLogger
+from interlock.log import task_events
+from interlock.log.event import Event
+from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventReceipt, EventScope
+from interlock.log.writer import EventLog
+from interlock.models.provider import NO_USAGE, FinishReason, ModelError, ModelReply, TokenUsage, ToolChoice
+from interlock.policy.authority import Authority
+from interlock.sessions.manager import SessionManager
+from interlock.sessions.models import Role
+
+if TYPE_CHECKING:
+    from interlock.sessions.message_draft import MessageDraft
+
+_log = StructuredLogger(__name__)
+
+_CUT_OFF = "The model's answer was cut off because it reached the maximum length."
+_WITHHELD = "The model's server withheld the answer (content filter)."
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignment:
+    """Under which mode, task and lease the loop works on a session's last message."""
+
+    mode: ToolMode
+    scope: EventScope = NO_SCOPE
+    lease_token: int | None = None
+    is_held: Callable[[], bool] = lambda: True
+    # More than one means that somebody has worked on it before.
+    attempt: int = 1
+    # The person whose task it is; empty where that is not known.
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Writing:
+    future: "asyncio.Future[list[EventReceipt]]"
+    entry: ContextMessage | None = None
+
+    def number(self, recorded: Sequence[EventReceipt]) -> None:
+        if self.entry is not None:
+            self.entry.seq = recorded[-1].seq
+
+
+class TaskRecorder:
+    """One assignment's, from its beginning to its end."""
+
+    def __init__(
+        self,
+        sessions: SessionManager,
+        log: EventLog,
+        session_id: str,
+        assignment: TaskAssignment,
+        conversation: ModelContext,
+        model: str,
+        *,
+        used: TokenUsage,
+    ) -> None:
+        """`used`: the tokens of the task's turns in earlier attempts."""
+        self._sessions = sessions
+        self._log = log
+        self._session_id = session_id
+        self._assignment = assignment
+        self._conversation = conversation
+        self._model = model
+        self._scope = assignment.scope
+        self._writing: list[_Writing] = []
+        self._used = used
+        self._said = ""
+
+    def note(self, events: Sequence[Event]) -> None:
+        if events:
+            self._note(*(self._log.draft(event, self._scope) for event in events))
+
+    def begin(self, agent: AgentDefinition | None) -> None:
+        started = task_events.AgentStarted(
+            task_id=self._assignment.scope.task or "",
+            agent=agent.name if agent else "",
+            agent_hash=agent.sha256 if agent else "",
+            model=self._model,
+        )
+        self._scope = self._opened(started, self._assignment.scope)
+
+    def earlier_turn(self, turn_id: str | None, authority: Authority) -> TurnScope:
+        """Where calls belong that an earlier attempt left behind."""
+        scope = EventScope(self._scope.task, turn_id or self._scope.parent)
+        return self._turn_scope(scope, authority)
+
+    def _turn_scope(self, scope: EventScope, authority: Authority) -> TurnScope:
+        given = self._assignment
+        return TurnScope(self._session_id, scope, authority, given.lease_token, given.is_held)
+
+    def take(self, end: ToolCallBatchResult) -> None:
+        """Give the model the answers to what an earlier attempt left behind."""
+        self._add_answers(end)
+
+    def begin_turn(self, turn: int, authority: Authority, tool_choice: ToolChoice) -> TurnScope:
+        started = task_events.TurnStarted(
+            turn=turn,
+            authority_digest=authority.digest,
+            model=self._model,
+            tool_choice=tool_choice.value,
+            messages=len(self._conversation),
+        )
+        inside = self._opened(started, self._scope)
+        return self._turn_scope(inside, authority)
+
+    async def compact(self, *, reserved: int) -> None:
+        """Where the cut is, is told by the number of a message: all of them must have theirs."""
+        if not self._conversation.is_too_long(reserved):
+            return
+        await self._settled()
+        if done := self._conversation.compact(reserved):
+            self.note(
+                [
+                    task_events.ContextCompacted(
+                        through_seq=done.through_seq,
+                        tokens_before=done.tokens_before,
+                        tokens_after=done.tokens_after,
+                    )
+                ]
+            )
+
+    def keep(self, question: TurnRequest, turn: TurnScope) -> tuple[ModelReply, TokenUsage]:
+        """Queue the answer for the transcript. The calls in it are given ids of their own."""
+        given = question.reply
+        if given is None:
+            raise AssertionError("the model call must end with a reply or raise")
+        reply = replace(given, tool_calls=self._conversation.with_unique_ids(given.tool_calls))
+        usage = _used(question, reply)
+        self._used = TokenUsage(
+            self._used.input_tokens + usage.input_tokens, self._used.output_tokens + usage.output_tokens
+        )
+        now = asyncio.get_running_loop().time()
+        began, first = question.began, question.first_piece
+        completed = task_events.TurnCompletedEvent(
+            turn=question.turn,
+            finish_reason=reply.finish_reason.value,
+            tool_calls=len(reply.tool_calls),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            latency_ms=round((now - began) * 1000, 3),
+            first_piece_ms=None if first is None else round((first - began) * 1000, 3),
+            model=self._model,
+        )
+        self._say(self._draft_of(reply, turn.authority), turn, completed)
+        return reply, usage
+
+    def end_turn(
+        self,
+        number: int,
+        turn: TurnScope,
+        reply: ModelReply,
+        usage: TokenUsage,
+        end: ToolCallBatchResult,
+        *,
+        closing: str = "",
+    ) -> TurnCompleted:
+        """`closing`: the answer, where it follows calls that were not run."""
+        self._add_answers(end)
+        if closing:
+            self._say(self._sessions.draft(Role.assistant, closing), turn)
+        self._prune()
+        return TurnCompleted(
+            *(number, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
+        )
+
+    async def end(
+        self,
+        control: LimitTracker,
+        stop: LimitStop | None,
+        last: ModelReply | None,
+        end: ToolCallBatchResult,
+    ) -> TaskEnded | None:
+        """None: it has not ended but waits for a person. Whatever it is, it is on disk."""
+        if end.waiting:
+            await self._settled()
+            return None
+        if stop is not None:
+            self.note([stop.event])
+            await self._fail(control, stop.sentence, stop.limit)
+            return TaskEnded("failed", stop.sentence, stop.limit)
+        if last is not None and last.finish_reason is FinishReason.content_filter:
+            await self._fail(control, _WITHHELD, "content_filter")
+            return TaskEnded("failed", _WITHHELD)
+        self.note(
+            [
+                task_events.AgentCompleted(
+                    turns=control.turns,
+                    input_tokens=self._used.input_tokens,
+                    output_tokens=self._used.output_tokens,
+                )
+            ]
+        )
+        await self._settled()
+        is_cut = last is not None and last.finish_reason is FinishReason.length
+        return TaskEnded("done", _CUT_OFF if is_cut else "")
+
+    async def fail(self, control: LimitTracker, error: ModelError) -> TaskEnded:
+        await self._fail(control, str(error), error.fault.value)
+        return TaskEnded("failed", str(error))
+
+    async def _fail(self, control: LimitTracker, error: str, error_class: str) -> None:
+        self.note([task_events.AgentFailed(turns=control.turns, error=error, error_class=error_class)])
+        await self._settled()
+
+    async def close(self, end: ToolCallBatchResult) -> None:
+        """Wait until all that was noted is on disk, however the work ended. Faults are told elsewhere."""
+        self._log.flush()
+        writing = {each.future for each in self._writing} | {each.writing for each in end.answers.values()}
+        cancelled: asyncio.CancelledError | None = None
+        while unfinished := {future for future in writing if not future.done()}:
+            try:
+                await asyncio.wait(unfinished)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        for future in writing:
+            if not future.cancelled() and (fault := future.exception()) is not None:
+                _log.warning("not_recorded", session_id=self._session_id, error=str(fault))
+        if cancelled is not None:
+            raise cancelled
+
+    async def _settled(self) -> None:
+        """All that was noted is on disk, and every message has its number."""
+        self._log.flush()
+        for each in tuple(self._writing):
+            each.number(await each.future)
+            self._writing.remove(each)
+
+    def _prune(self) -> None:
+        """What is on disk need not be waited for; what could not be written ends the task."""
+        for each in [each for each in self._writing if each.future.done()]:
+            each.number(each.future.result())
+            self._writing.remove(each)
+
+    def _opened(self, event: Event, scope: EventScope) -> EventScope:
+        """Note an event under which others stand."""
+        draft = self._log.draft(event, scope)
+        self._note(draft)
+        return EventScope(scope.task, draft.id)
+
+    def _note(self, *drafts: EventDraft) -> None:
+        token = self._assignment.lease_token
+        self._writing.append(_Writing(self._log.note(self._session_id, *drafts, token=token)))
+
+    def _add_answers(self, end: ToolCallBatchResult) -> None:
+        for answer in end.answers.values():
+            self._add(answer)
+
+    def _add(self, noted: QueuedMessage) -> None:
+        self._writing.append(_Writing(noted.writing, self._conversation.add(noted.message)))
+
+    def _say(self, draft: "MessageDraft", turn: TurnScope, *facts: Event) -> None:
+        token = self._assignment.lease_token
+        writing = self._sessions.note_message(
+            self._session_id, draft, scope=turn.scope, token=token, facts=facts
+        )
+        self._add(QueuedMessage(draft.message(), writing))
+        self._said = draft.content
+
+    def _draft_of(self, reply: ModelReply, authority: Authority) -> "MessageDraft":
+        """Calls have the tool's own name, and beside it the one that the model used, where it differs."""
+        calls = [
+            {"id": call.call_id, "name": name, "arguments": call.arguments}
+            | ({} if name == call.name else {"called_as": call.name})
+            for call in reply.tool_calls
+            for name in [authority.names.get(call.name, call.name)]
+        ]
+        return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls)
+
+
+def _used(question: TurnRequest, reply: ModelReply) -> TokenUsage:
+    """As the server tells it. Nothing is never what it took: then limits count an estimate."""
+    told, request = reply.usage or NO_USAGE, question.request
+    if told.input_tokens and told.output_tokens:
+        return told
+    asked = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
+    said = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
+    return TokenUsage(told.input_tokens or asked, told.output_tokens or said // 3 + 1)

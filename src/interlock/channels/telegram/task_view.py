@@ -1,0 +1,283 @@
+"""Shows one task in its chat: the text as it grows, the tools in one line, questions, and how it ended.
+
+It is made from the log alone, so that after a restart it comes out the same; the messages that are there
+already are then changed instead of sent again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from interlock.channels.telegram.feed_items import TelegramFeedItem
+from interlock.channels.telegram.message_content import MessageContent
+from interlock.channels.telegram.message_splitter import MAX_UNITS, split_message
+from interlock.channels.telegram.outbox import ChatOutbox, OutgoingMessage
+from interlock.channels.telegram.questions import (
+    AnswerState,
+    current_prompt,
+    question_buttons,
+    question_markdown,
+)
+from interlock.channels.telegram.store import DisplayedTask, TelegramStore, retry_until_stored
+from interlock.channels.telegram.tool_activity import ToolActivity
+from interlock.feed.entries import TaskEndCode
+from interlock.feed.render import (
+    AskUserData,
+    ErrorData,
+    EventData,
+    FeedItemType,
+    StreamChunk,
+    ToolCallData,
+    ToolDeniedData,
+    ToolResultData,
+)
+from interlock.questions.json_reader import FieldError
+from interlock.questions.rendering import answer_text
+from interlock.questions.widgets import Widget, read_widget
+from interlock.redaction.redactor import Redactor
+
+# How often a growing text is made ready to be shown.
+TEXT_SECONDS = 0.3
+EMPTY = "(empty answer)"
+
+
+class TaskView:
+    """`ended` is called once the chat shows how the task ended, with the messages that tell it."""
+
+    def __init__(
+        self,
+        task: DisplayedTask,
+        outbox: ChatOutbox,
+        records: TelegramStore,
+        redactor: Redactor,
+        ended: Callable[["TaskView"], Awaitable[None]],
+    ) -> None:
+        self.task = task
+        self._outbox = outbox
+        self._records = records
+        self._redactor = redactor
+        self._tell_ended = ended
+        self._outgoing_messages: dict[str, OutgoingMessage] = {}
+        self._texts: list[str] = [""]
+        self._stored = 0
+        self._activity = ToolActivity()
+        self._widgets: dict[str, Widget] = {}
+        self._drawing: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self._was_told = False
+
+    async def hear(self, heard: TelegramFeedItem) -> None:
+        kind, data = heard.piece
+        match kind:
+            case FeedItemType.stream_chunk:
+                self._hear_text(cast("StreamChunk", data), is_stored=heard.seq is not None)
+            case FeedItemType.tool_call:
+                self._activity.called(cast("ToolCallData", data))
+                self._show_activity()
+            case FeedItemType.tool_result:
+                self._activity.returned(cast("ToolResultData", data))
+                self._show_activity()
+            case FeedItemType.tool_denied:
+                self._activity.denied(cast("ToolDeniedData", data))
+                self._show_activity(soft=False)
+            case FeedItemType.ask_user:
+                await self._show_question(cast("AskUserData", data))
+            case FeedItemType.error:
+                self._end(_ending(cast("ErrorData", data)))
+            case FeedItemType.event:
+                self._hear_event(cast("EventData", data))
+        await self._tell_if_over()
+
+    # -- the text --
+
+    def _hear_text(self, entry: StreamChunk, *, is_stored: bool) -> None:
+        if entry["done"]:
+            self._end("")
+            return
+        if self._stored == len(self._texts):
+            self._texts.append("")
+        self._texts[-1] = self._texts[-1][: entry["offset"]] + entry["content"]
+        if is_stored:
+            self._draw(soft=False)
+            self._stored = len(self._texts)
+        elif self._drawing is None:
+            self._drawing = asyncio.get_running_loop().call_later(TEXT_SECONDS, self._draw)
+
+    def _draw(self, *, soft: bool = True) -> None:
+        if self._drawing is not None:
+            self._drawing.cancel()
+            self._drawing = None
+        self._show_text(f"text:{len(self._texts) - 1}", self._texts[-1], soft=soft)
+
+    def _show_text(self, name: str, text: str, *, soft: bool = False) -> list[OutgoingMessage]:
+        """As many messages as it takes, and none that are left over from a longer one."""
+        shown = [
+            MessageContent.of(part.text) for part in split_message(self._redactor.text(text), MAX_UNITS)
+        ]
+        outgoing_messages = [
+            self._show(f"{name}:{number}", content, soft=soft)
+            for number, content in enumerate(content for content in shown if content.text.strip())
+        ]
+        number = len(outgoing_messages)
+        while (left := self._outgoing_messages.pop(f"{name}:{number}", None)) is not None:
+            self._outbox.change(left, None)
+            number += 1
+        return outgoing_messages
+
+    def _show(self, name: str, content: MessageContent, *, soft: bool = False) -> OutgoingMessage:
+        outgoing = self._outgoing_messages.get(name)
+        if outgoing is None:
+            outgoing = self._outgoing_messages[name] = OutgoingMessage(
+                name,
+                wanted=content,
+                message_id=self.task.shown.get(name),
+                reply_to=self.task.reply_to if not self._outgoing_messages else None,
+                soft=soft,
+                noted=self._note,
+                settled=self._settled,
+            )
+            if outgoing.message_id is not None and content.wants_reply:
+                # Telegram changes no message that wants a reply, and it says the same.
+                outgoing.shown = content
+            self._outbox.put(outgoing)
+        else:
+            self._outbox.change(outgoing, content, soft=soft)
+        return outgoing
+
+    # -- tools --
+
+    def _show_activity(self, *, soft: bool = True) -> None:
+        if not self._activity.is_empty:
+            text = self._redactor.text(self._activity.markdown())
+            self._show("status", MessageContent(split_message(text)[0].source.strip()), soft=soft)
+
+    # -- questions --
+
+    async def _show_question(self, asked: AskUserData) -> None:
+        question_id = asked["question_id"]
+        try:
+            self._widgets[question_id] = read_widget(asked["question"])
+        except FieldError:
+            return
+        state = await self._records.ask(question_id, self.task)
+        self.show_question(question_id, state)
+
+    def show_question(self, question_id: str, state: AnswerState) -> None:
+        """As far as the person has come with it."""
+        widget = self._widgets.get(question_id)
+        if widget is None:
+            return
+        buttons = question_buttons(widget, question_id, state)
+        self._show_parts(question_id, question_markdown(widget), buttons)
+        prompt = current_prompt(widget, question_id, state)
+        for name, outgoing in self._outgoing_messages.items():
+            if name.startswith(f"prompt:{question_id}:") and outgoing.wanted and outgoing.wanted.buttons:
+                self._outbox.change(
+                    outgoing, MessageContent(outgoing.wanted.text, outgoing.wanted.entities)
+                )
+        if prompt is not None:
+            text = self._redactor.text(prompt.text)
+            content = MessageContent(
+                split_message(text)[0].source, buttons=prompt.buttons, wants_reply=not prompt.buttons
+            )
+            self._show(f"prompt:{question_id}:{prompt.number}", content)
+
+    def _show_parts(self, question_id: str, markdown: str, buttons: Any = ()) -> None:
+        """The buttons stand below the last one."""
+        parts = [part for part in split_message(self._redactor.text(markdown)) if part.text.strip()]
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            content = MessageContent.of(part.text, buttons=buttons if is_last else ())
+            self._show(f"question:{question_id}:{number}", content)
+
+    def _hear_event(self, entry: EventData) -> None:
+        payload = entry["payload"]
+        match entry["kind"]:
+            case "ask_user.answered" | "ask_user.expired":
+                self._close_question(payload)
+            case "turn.started" | "task.started":
+                self._outbox.typing()
+            case _:
+                pass
+
+    def _close_question(self, payload: dict[str, Any]) -> None:
+        question_id = str(payload.get("question_id", ""))
+        widget = self._widgets.pop(question_id, None)
+        if widget is None:
+            return
+        if "answer" in payload:
+            outcome = f"✓ {answer_text(widget, payload['answer'] or {})}"
+        else:
+            outcome = f"(closed: {payload.get('reason', 'no answer')})"
+        for name, outgoing in self._outgoing_messages.items():
+            if question_id in name and outgoing.wanted is not None and outgoing.wanted.buttons:
+                self._outbox.change(
+                    outgoing, MessageContent(outgoing.wanted.text, outgoing.wanted.entities)
+                )
+        self._show_parts(question_id, f"{question_markdown(widget)}\n\n{outcome}")
+
+    # -- the end --
+
+    def _end(self, ending: str) -> None:
+        """`ending` is what is to be said instead of an answer."""
+        if self._drawing is not None:
+            self._draw(soft=False)
+        if ending:
+            self._show_text("end", ending)
+        elif not self._answer_messages():
+            self._show_text("end", EMPTY)
+        self._remove_leftovers()
+        for outgoing in self._outgoing_messages.values():
+            self._outbox.change(outgoing, outgoing.wanted)
+        self._is_over = True
+
+    def _remove_leftovers(self) -> None:
+        """A text that was being shown before a restart, and came out shorter after it."""
+        for name, message_id in self.task.shown.items():
+            if name.startswith("text:") and name not in self._outgoing_messages:
+                outgoing = self._outgoing_messages[name] = OutgoingMessage(
+                    name, message_id=message_id, noted=self._note
+                )
+                self._outbox.put(outgoing)
+
+    def _answer_messages(self) -> list[OutgoingMessage]:
+        """The messages that tell how it ended."""
+        ending = [outgoing for name, outgoing in self._outgoing_messages.items() if name.startswith("end:")]
+        last = f"text:{len(self._texts) - 1}:"
+        return ending or [
+            outgoing for name, outgoing in self._outgoing_messages.items() if name.startswith(last)
+        ]
+
+    async def _tell_if_over(self) -> None:
+        if (
+            self._is_over
+            and not self._was_told
+            and not any(outgoing.is_due for outgoing in self._outgoing_messages.values())
+        ):
+            self._was_told = True
+            self._outbox.release(list(self._outgoing_messages.values()))
+            await self._tell_ended(self)
+
+    @property
+    def message_ids(self) -> list[int]:
+        return [
+            outgoing.message_id for outgoing in self._answer_messages() if outgoing.message_id is not None
+        ]
+
+    @property
+    def fault(self) -> str:
+        """Why the end could not be told."""
+        return next((outgoing.fault for outgoing in self._answer_messages() if outgoing.fault), "")
+
+    async def _note(self, outgoing: OutgoingMessage) -> None:
+        name, message_id = outgoing.name, outgoing.message_id
+        await retry_until_stored(lambda: self._records.note_shown(self.task.task_id, name, message_id))
+
+    async def _settled(self, _card: OutgoingMessage) -> None:
+        await self._tell_if_over()
+
+
+def _ending(entry: ErrorData) -> str:
+    if entry["code"] == TaskEndCode.CANCELLED:
+        return "Cancelled."
+    return f"⚠ {entry['message']}"

@@ -1,0 +1,172 @@
+"""Shows a conversation on a terminal: text as it comes, a few lines for a call, denials in plain words."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TextIO, assert_never
+
+import orjson
+
+from interlock.agent.events import (
+    AgentEvent,
+    AskUser,
+    RetryAnnounced,
+    TaskEnded,
+    TextDelta,
+    ToolCallInfo,
+    ToolDenied,
+    ToolProgress,
+    ToolResultInfo,
+    TurnCompleted,
+)
+from interlock.core.text import escape_control_characters
+
+MAX_LINES = 6
+MAX_CHARS = 160
+
+_DIM, _RED = "2", "31"
+
+
+@dataclass(slots=True)
+class TerminalWriter:
+    """One stream of text. Whatever comes from a model or a tool cannot drive the terminal."""
+
+    stream: TextIO
+    colours: bool
+    _at_line_start: bool = field(default=True)
+
+    def text(self, text: str) -> None:
+        shown = escape_control_characters(text, lines=True)
+        if shown:
+            self.stream.write(shown)
+            self.stream.flush()
+            self._at_line_start = shown.endswith("\n")
+
+    def line(self, text: str, style: str = "") -> None:
+        self.end_line()
+        shown = escape_control_characters(text)
+        self.stream.write(f"\x1b[{style}m{shown}\x1b[0m\n" if style and self.colours else f"{shown}\n")
+        self.stream.flush()
+
+    def end_line(self) -> None:
+        if not self._at_line_start:
+            self.stream.write("\n")
+            self._at_line_start = True
+
+
+def standard_writer(*, errors: bool = False) -> TerminalWriter:
+    stream = sys.stderr if errors else sys.stdout
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return TerminalWriter(stream, stream.isatty() and not plain)
+
+
+def null_writer() -> TerminalWriter:
+    return TerminalWriter(open(os.devnull, "w"), colours=False)  # noqa: PTH123 - it lives as long as the view
+
+
+class TerminalView:
+    """`shows_text` off: the running text is left out, for whoever prints the whole answer at its end."""
+
+    def __init__(self, paper: TerminalWriter, *, shows_text: bool = True) -> None:
+        self._writer = paper
+        self._shows_text = shows_text
+        self._cards: dict[str, str] = {}
+        self._last_card = ""
+        self.last_denial: ToolDenied | None = None
+        self.told_end = False
+
+    def begin_task(self) -> None:
+        self._cards.clear()
+        self.told_end = False
+
+    def end_line(self) -> None:
+        """Whatever is written next, by whomever, begins a line of its own."""
+        self._writer.end_line()
+
+    def show(self, event: AgentEvent) -> None:
+        match event:
+            case TextDelta(text=text):
+                if self._shows_text:
+                    self._writer.text(text)
+            case TurnCompleted():
+                self._end_turn(event)
+            case RetryAnnounced():
+                self._writer.line(f"  ({event.sentence}; retrying in {event.delay_seconds:g} s)", _DIM)
+            case TaskEnded(status=status, sentence=sentence):
+                self.told_end = True
+                if sentence:
+                    self._writer.line(sentence, _RED if status == "failed" else _DIM)
+            case ToolCallInfo() | ToolProgress() | ToolResultInfo() | ToolDenied():
+                self._show_call(event)
+            case AskUser():
+                # The question is put by whoever can take the answer.
+                self._writer.end_line()
+            case _:
+                assert_never(event)
+
+    def _show_call(self, event: ToolCallInfo | ToolProgress | ToolResultInfo | ToolDenied) -> None:
+        match event:
+            case ToolCallInfo():
+                self._cards[event.call_id] = card = _call_line(event)
+                self._last_card = event.call_id
+                self._writer.line(f"  > {card}", _DIM)
+            case ToolProgress(text=text):
+                self._name_call(event.call_id)
+                self._writer.line(f"    | {_clipped(text)}", _DIM)
+            case ToolResultInfo(result=result):
+                self._name_call(event.call_id)
+                self._show_result(result)
+            case ToolDenied():
+                self._name_call(event.call_id)
+                self.last_denial = event
+                self._writer.line(f"    denied: {event.message}", _RED)
+                self._writer.line(f"    next: {event.next_action}", _DIM)
+
+    def _name_call(self, call_id: str) -> None:
+        """Calls that run side by side tell of themselves in any order."""
+        if call_id != self._last_card and call_id in self._cards:
+            self._last_card = call_id
+            self._writer.line(f"  < {self._cards[call_id]}", _DIM)
+
+    def _end_turn(self, event: TurnCompleted) -> None:
+        self._writer.end_line()
+        if event.tool_calls and event.text and not self._shows_text:
+            self._writer.text(event.text)
+            self._writer.end_line()
+
+    def _show_result(self, result: Mapping[str, Any]) -> None:
+        if not result.get("ok", True):
+            self._writer.line(f"    failed: {result.get('message', '')}", _RED)
+        entry = [str(result.get(stream, "")).rstrip("\n") for stream in ("stdout", "stderr")]
+        lines = [line for text in entry if text for line in text.split("\n")]
+        for line in lines[:MAX_LINES]:
+            self._writer.line(f"    {_clipped(line)}", _DIM)
+        if len(lines) > MAX_LINES:
+            more = len(lines) - MAX_LINES
+            self._writer.line(f"    … {more} more {'line' if more == 1 else 'lines'}", _DIM)
+
+
+def _call_line(call: ToolCallInfo) -> str:
+    if call.tool_name == "ask_user" and isinstance(call.arguments, dict):
+        # The question itself is put to the person right away.
+        return f"ask_user {call.arguments.get('type', '')}".rstrip()
+    return f"{call.tool_name} {_arguments(call.arguments)}".rstrip()
+
+
+def _arguments(arguments: Mapping[str, Any] | str) -> str:
+    """As a person reads them: name=value, long texts cut."""
+    if isinstance(arguments, str):
+        return _clipped(arguments)
+    return _clipped(" ".join(f"{name}={_value(value)}" for name, value in arguments.items()))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str) and value and not set(value) & set(" \n\"'="):
+        return value
+    return orjson.dumps(value, default=str).decode()
+
+
+def _clipped(text: str) -> str:
+    line = " ".join(text.split()) if "\n" in text else text
+    return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}…"

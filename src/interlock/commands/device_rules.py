@@ -1,0 +1,165 @@
+"""The built-in rules about disks and other devices: their content, partitions, volumes and settings."""
+
+from interlock.commands import rules as tests
+from interlock.commands.rules import CommandRule
+from interlock.commands.sensitive_paths import PathClass
+
+_TELL = "Tell the user what is needed; they can do it themselves."
+_USE_A_FILE = "Work on an image file in the working folder instead of a device."
+
+DEVICE_RULES: tuple[CommandRule, ...] = (
+    CommandRule(
+        "format-device",
+        "it formats or erases a device",
+        _USE_A_FILE,
+        refused=(
+            "mkfs.ext4 /dev/sda1",
+            "shred -n 3 /dev/nvme0n1",
+            "mkswap /dev/$disk",
+        ),
+        allowed=("mkfs.ext4 disk.img", "shred -u notes.txt", "lsblk /dev/sda", "mkfs.ext4 -d x image"),
+        programs=(
+            *("mkfs", "mkfs.*", "mke2fs", "mkswap", "mkntfs", "mkdosfs", "newfs", "blkdiscard"),
+            *("shred", "scrub", "pvcreate", "pvremove", "zerofree", "sg_format"),
+        ),
+        operand=PathClass.any_device,
+    ),
+    CommandRule(
+        "erase-signatures",
+        "it erases the file system signatures of a device",
+        _USE_A_FILE,
+        refused=("wipefs -a /dev/sda", "wipefs --all --force /dev/sdb1", "wipefs -o 0x438 /dev/sda"),
+        allowed=("wipefs /dev/sda", "wipefs -an /dev/sda", "wipefs -a disk.img"),
+        programs=("wipefs",),
+        options=(("a", "all", "o", "offset"),),
+        unless=("n", "no-act"),
+        operand=PathClass.any_device,
+    ),
+    CommandRule(
+        "erase-disks",
+        "it erases whole disks",
+        _USE_A_FILE,
+        refused=("nwipe --autonuke",),
+        allowed=("man nwipe",),
+        programs=("nwipe",),
+    ),
+    CommandRule(
+        "repair-device",
+        "it changes the file system of a device and may lose data",
+        "Only check it, with -n.",
+        refused=(
+            "fsck -y /dev/sda1",
+            "e2fsck -fy /dev/sda1",
+            "fsck.ext4 -p /dev/vda1",
+            "xfs_repair /dev/sda1",
+        ),
+        allowed=("fsck -N /dev/sda1", "e2fsck -n /dev/sda1", "e2fsck -fy disk.img"),
+        programs=("fsck", "fsck.*", "e2fsck", "xfs_repair"),
+        unless=("n", "N"),
+        operand=PathClass.any_device,
+    ),
+    CommandRule(
+        "partition-device",
+        "it changes the partitions or the file system of a device",
+        _USE_A_FILE,
+        refused=("fdisk /dev/sda", "parted /dev/sda mklabel gpt", "sgdisk --zap-all /dev/sda"),
+        allowed=("fdisk -l /dev/sda", "parted /dev/sda print", "sfdisk -d /dev/sda", "fdisk disk.img"),
+        programs=("fdisk", "sfdisk", "cfdisk", "sgdisk", "gdisk", "parted", "tune2fs", "resize2fs"),
+        unless=("l", "list", "d", "dump", "p", "print", "J", "json"),
+        not_subcommands=("print", "unit"),
+        operand=PathClass.any_device,
+    ),
+    CommandRule(
+        "erase-device",
+        "it erases a device",
+        _USE_A_FILE,
+        refused=(
+            "nvme format /dev/nvme0",
+            "cryptsetup luksFormat /dev/sda1",
+            "cryptsetup -q luksErase /dev/sdb",
+        ),
+        allowed=("nvme list", "cryptsetup luksDump /dev/sda1", "cryptsetup luksFormat disk.img"),
+        programs=("nvme", "cryptsetup", "bcachefs"),
+        subcommands=("format", "sanitize", "luksFormat", "luksErase", "erase", "reencrypt"),
+        operand=PathClass.any_device,
+    ),
+    CommandRule(
+        "erase-device-by-option",
+        "it erases a device",
+        _USE_A_FILE,
+        refused=("mdadm --zero-superblock /dev/sdb1", "badblocks -w /dev/sdb"),
+        allowed=("mdadm --detail /dev/md0", "badblocks -v /dev/sdb", "hdparm -I /dev/sda"),
+        programs=("mdadm", "hdparm", "badblocks"),
+        options=(("zero-superblock", "security-erase", "security-erase-enhanced", "w"),),
+        operand=PathClass.any_device,
+    ),
+    CommandRule(
+        "remove-volumes",
+        "it removes storage volumes",
+        _TELL,
+        refused=("lvremove -f vg/root", "vgremove vg", "lvreduce -L1G vg/root"),
+        allowed=("lvs", "man lvremove", "lvdisplay vg/root"),
+        programs=("lvremove", "vgremove", "lvreduce", "vgreduce"),
+    ),
+    CommandRule(
+        "remove-subvolume",
+        "it removes a system or home folder with everything in it",
+        _TELL,
+        refused=("btrfs subvolume delete /home",),
+        allowed=("btrfs subvolume list /", "btrfs subvolume delete build/snapshot"),
+        programs=("btrfs",),
+        subcommands=("delete",),
+        operand=PathClass.precious,
+    ),
+    CommandRule(
+        "stop-volumes",
+        "it removes storage that the machine may be using",
+        _TELL,
+        refused=(
+            *("mdadm --stop /dev/md0", "dmsetup remove_all", "vgchange -an", "lvchange -a n vg/root"),
+            *("blockdev --setro /dev/sda", "hdparm -Y /dev/sda", "fsfreeze -f /"),
+        ),
+        allowed=(
+            *("mdadm --detail /dev/md0", "dmsetup ls", "vgchange -ay", "blockdev --getsize64 /dev/sda"),
+            *("hdparm -tT /dev/sda", "fsfreeze -u /"),
+        ),
+        programs=("mdadm", "dmsetup", "vgchange", "lvchange", "blockdev", "hdparm", "fsfreeze"),
+        test=tests.detaches_storage,
+    ),
+    CommandRule(
+        "change-boot",
+        "it changes how the machine boots, or its firmware",
+        _TELL,
+        refused=("grub-install /dev/sda", "efibootmgr -b 0 -B", "flashrom -w bios.bin"),
+        allowed=("grub-install --version", "efibootmgr -v", "flashrom -r backup.bin"),
+        programs=("grub-install", "grub2-install", "efibootmgr", "flashrom"),
+        test=tests.changes_boot,
+    ),
+    CommandRule(
+        "destroy-pool",
+        "it destroys a storage pool",
+        _TELL,
+        refused=("zfs destroy -r tank/home", "zpool destroy tank"),
+        allowed=("zfs list", "zpool status", "echo zpool destroy tank"),
+        programs=("zpool", "zfs"),
+        subcommands=("destroy", "labelclear"),
+    ),
+    CommandRule(
+        "write-device",
+        "it overwrites a device",
+        _USE_A_FILE,
+        refused=(
+            "dd if=/dev/zero of=/dev/sda bs=1M",
+            "echo x > /dev/sda",
+            "cat a | tee /dev/nvme0n1",
+            "cp disk.img /dev/disk/by-id/x",
+        ),
+        allowed=(
+            "dd if=/dev/zero of=disk.img",
+            "ls 2>/dev/null",
+            "dd if=/dev/sda of=x",
+            "basename /dev/sda",
+        ),
+        written=PathClass.device,
+    ),
+)

@@ -1,0 +1,66 @@
+"""What every group of settings is, and the types that they share."""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.sources import EnvironmentSource
+from interlock.core.text import safe_excerpt
+
+TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+PositiveInt = Annotated[int, Field(gt=0)]
+Words = Annotated[tuple[str, ...], NoDecode]
+
+
+class SettingsGroup(BaseSettings):
+    """One group of variables with a common prefix. Unset and unknown variables are ignored."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, EnvironmentSource(settings_cls)
+
+
+def split_words(value: Any) -> Any:
+    """A comma separated variable as its parts, without the blank ones."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def reject_invalid_tool_names(names: frozenset[str]) -> frozenset[str]:
+    """What cannot be a tool's name would look like a denial and deny nothing."""
+    for name in sorted(names):
+        if not TOOL_NAME.fullmatch(name):
+            raise ValueError(
+                f"'{safe_excerpt(name, 64)}' is not a valid tool name; separate names with commas"
+            )
+    return names
+
+
+def parse_tool_modes(entries: Iterable[str]) -> dict[str, frozenset[ToolMode]]:
+    """Entries of the form `bash_readonly=plan+coding`, read."""
+    found: dict[str, frozenset[ToolMode]] = {}
+    for entry in entries:
+        name, equals, modes = (part.strip() for part in entry.partition("="))
+        if not equals or not TOOL_NAME.fullmatch(name):
+            raise ValueError(f"'{safe_excerpt(entry, 64)}' is not of the form TOOL=MODE+MODE")
+        if not modes:
+            raise ValueError(f"{name} has no mode; to disable a tool, use TOOL_DENIED")
+        if name in found:
+            raise ValueError(f"{name} occurs twice; join its modes with +")
+        found[name] = frozenset(parse_mode(mode.strip()) for mode in modes.split("+"))
+    return found

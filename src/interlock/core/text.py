@@ -1,0 +1,94 @@
+"""Text and values from outside, made fit to be stored and encoded anywhere."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# A lone surrogate cannot be encoded at all, and PostgreSQL refuses the null character in a text.
+_UNFIT = re.compile("[\ud800-\udfff\x00]")
+
+
+def sanitize_text(text: str) -> str:
+    """The same text, with what no store or encoding can hold replaced by U+FFFD."""
+    return text if text.isascii() and "\x00" not in text else _UNFIT.sub("\ufffd", text)
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text of the system, such as a path, came from valid UTF-8. No other can be recorded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# Beside line ends: the spaces of other scripts and typographers, and what joins letters and emoji.
+_KEPT_IN_TEXTS = "\n\t\u00a0\u2002\u2003\u2009\u202f\u3000\u200c\u200d"
+
+MAX_DEPTH = 50
+_LARGEST = 2**63 - 1
+_LONGEST = 1000
+
+
+def to_json_value(value: Any, depth: int = 0) -> Any:
+    """The value as JSON can say it; what JSON cannot say is told as text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return sanitize_text(value)
+    if isinstance(value, int) and -_LARGEST <= value <= _LARGEST:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if depth < MAX_DEPTH:
+        if isinstance(value, Mapping):
+            return {sanitize_text(str(key)): to_json_value(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [to_json_value(item, depth + 1) for item in value]
+    try:
+        text = sanitize_text(repr(value))
+    except RecursionError:
+        return f"{type(value).__name__} (nested too deeply)"
+    return text if len(text) <= _LONGEST else f"{type(value).__name__} ({len(text)} characters)"
+
+
+# Letters as tags: no screen shows them, and models read them. Only a few flags are made of them.
+_FLAG = "\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f"
+# One or two of these join letters, choose their form or hint at a direction; a row of them says more.
+_IGNORED = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2064\u206a-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0100-\U000e01ef"
+)
+_HIDDEN = re.compile(f"(?P<flag>{_FLAG})|[\U000e0000-\U000e007f]|[{_IGNORED}]{{3,}}")
+
+
+def replace_hidden_characters(text: str, stand_in: str = "\ufffd") -> str:
+    """The same text, with what nobody sees, and a model may read all the same, replaced."""
+    if text.isascii():
+        return text
+    return _HIDDEN.sub(lambda found: found["flag"] or stand_in * len(found[0]), text)
+
+
+def safe_excerpt(text: str, max_chars: int) -> str:
+    """A text from outside, to stand in a message: whole or not at all.
+
+    Half a secret would not be known again as one. `visible` as well.
+    """
+    return (
+        escape_control_characters(text) if len(text) <= max_chars else f"(a text of {len(text)} characters)"
+    )
+
+
+def escape_control_characters(text: str, *, lines: bool = False) -> str:
+    """Without control characters: stored text must not drive, or forge lines on, a reader's terminal."""
+    kept = _KEPT_IN_TEXTS if lines else ""
+    return "".join(
+        character if character.isprintable() or character in kept else _escaped(character)
+        for character in text
+    )
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,352 @@
+"""Opens the store: finds out what is there, refuses what it does not know, lends connections."""
+
+import asyncio
+import errno
+import fcntl
+import os
+import queue
+import re
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from interlock.core.errors import (
+    ConfigurationError,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreLocked,
+    StoreTooNew,
+    StoreUnavailable,
+    StoreUnwritable,
+)
+from interlock.db.disk_reserve import DiskReserve
+from interlock.db.driver import (
+    DbConnection,
+    Parameters,
+    PostgresConnection,
+    Row,
+    SqliteConnection,
+    file_open_error,
+)
+
+Result = TypeVar("Result")
+
+# The newest migration this program knows; a test holds it equal to the last file in migrations/.
+SCHEMA_REVISION = "0015"
+
+# A row that is visible and yet newer than every transaction of this server came from another one.
+FOREIGN_TRANSACTIONS = """
+SELECT 1 FROM events
+WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint) LIMIT 1
+"""
+
+# Interlock 0.1 had this column, in a schema of the same number; `facts` and `content` took its place.
+IS_OLD_SCHEMA = {
+    "sqlite": "SELECT 1 FROM pragma_table_info('events') WHERE name = 'payload'",
+    "postgresql": """
+SELECT 1 FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = 'events' AND column_name = 'payload'
+""",
+}
+
+OLDEST_SQLITE = (3, 35, 0)
+SQLITE_HEADER = b"SQLite format 3\0"
+MAX_READERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where the store is and how patient and how durable to be with it."""
+
+    url: str
+    busy_timeout_seconds: float = 10.0
+    synchronous: str = "full"
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.startswith("sqlite:")
+
+    @property
+    def path(self) -> Path:
+        """The SQLite file."""
+        before, _, location = self.url.partition("sqlite:///")
+        if before or not location:
+            raise ConfigurationError("DATABASE_URL: write sqlite:///PATH with the path of a file")
+        return Path(location)
+
+    def connect(self, *, as_found: bool = False) -> DbConnection:
+        """A connection; `as_found` leaves a file that may not be ours exactly as it is."""
+        if self.is_sqlite:
+            return SqliteConnection(
+                self.path,
+                busy_timeout_seconds=self.busy_timeout_seconds,
+                synchronous=self.synchronous,
+                as_found=as_found,
+            )
+        return PostgresConnection(self.url, busy_timeout_seconds=self.busy_timeout_seconds)
+
+
+class Database:
+    """A store that was checked: reads from a few lent connections, in threads of their own."""
+
+    def __init__(
+        self, config: StoreConfig, hold: "StoreLock | None" = None, reserve: DiskReserve | None = None
+    ) -> None:
+        """`reserve` is None with PostgreSQL: a client cannot hold space on its server's disk."""
+        self.config = config
+        self.reserve = reserve
+        self._hold = hold
+        self._idle: queue.SimpleQueue[DbConnection] = queue.SimpleQueue()
+        self._threads = ThreadPoolExecutor(MAX_READERS, thread_name_prefix="interlock-reader")
+
+    @property
+    def dialect(self) -> str:
+        return "sqlite" if self.config.is_sqlite else "postgresql"
+
+    @contextmanager
+    def reading(self) -> Iterator[DbConnection]:
+        """A connection in one consistent, read-only snapshot."""
+        connection = self._begun()
+        try:
+            yield connection
+            connection.rollback()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.put(connection)
+
+    def _begun(self) -> DbConnection:
+        """In a snapshot. Connections that were lost since they were last used are passed over."""
+        while True:
+            is_fresh = self._idle.empty()
+            connection = self._checkout()
+            try:
+                connection.begin(write=False)
+            except BaseException as error:
+                connection.close()
+                if is_fresh or not isinstance(error, StoreUnavailable):
+                    raise
+            else:
+                return connection
+
+    def _checkout(self) -> DbConnection:
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            return self.config.connect()
+
+    async def read(self, work: Callable[[DbConnection], Result]) -> Result:
+        def run() -> Result:
+            with self.reading() as connection:
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+    async def fetch(self, statement: str, parameters: Parameters = ()) -> list[Row]:
+        """A look at a row or two, in one statement.
+
+        SQLite has them in memory, and going to a thread would cost far more. PostgreSQL is asked once: a
+        statement by itself needs no transaction around it.
+        """
+        if self.config.is_sqlite:
+            return self._look(statement, parameters)
+        looking = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._look, statement, parameters
+        )
+        return await looking
+
+    def _look(self, statement: str, parameters: Parameters) -> list[Row]:
+        while True:
+            is_fresh = self._idle.empty()
+            connection = self._checkout()
+            try:
+                rows = connection.query(statement, parameters)
+            except BaseException as error:
+                connection.close()
+                if is_fresh or not isinstance(error, StoreUnavailable):
+                    raise
+            else:
+                self._idle.put(connection)
+                return rows
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+        while not self._idle.empty():
+            self._idle.get().close()
+        if self.reserve is not None:
+            with suppress(StoreError):
+                self.reserve.is_whole() or self.reserve.allocate()
+        if self._hold is not None:
+            self._hold.release()
+
+
+class StoreLock:
+    """A lock beside an SQLite file: shared by all who use it, alone for one who replaces it."""
+
+    def __init__(self, path: Path, *, alone: bool, patience_seconds: float) -> None:
+        lock = path.with_name(f"{path.name}.in-use")
+        try:
+            self._descriptor: int | None = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise file_open_error(error, lock) from None
+        deadline = time.monotonic() + patience_seconds
+        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        while True:
+            try:
+                fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    self.release()
+                    reason = "is in use; stop Interlock first" if alone else "is being restored"
+                    raise StoreLocked(f"{path} {reason}") from None
+                time.sleep(0.02)
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def open_database(config: StoreConfig) -> Database:
+    """The store, ready to use. The embedded one creates and upgrades itself; PostgreSQL never does."""
+    if not config.is_sqlite:
+        _refuse_unready(config)
+        return Database(config)
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; Interlock needs 3.35")
+    prepare_state_directory(config.path)
+    hold = StoreLock(config.path, alone=False, patience_seconds=config.busy_timeout_seconds)
+    reserve = DiskReserve(config.path)
+    try:
+        reserve.allocate()
+        if _revision_on_full_disk(config, reserve) != SCHEMA_REVISION:
+            _create_or_upgrade(config)
+    except BaseException:
+        hold.release()
+        raise
+    return Database(config, hold, reserve)
+
+
+def _revision_on_full_disk(config: StoreConfig, reserve: DiskReserve) -> str | None:
+    """To open a store takes a little space, even to cancel something or to read."""
+    try:
+        return stored_revision(config)
+    except StoreFull:
+        reserve.release()
+        return stored_revision(config)
+
+
+def _create_or_upgrade(config: StoreConfig) -> None:
+    """What either needs is loaded when it is needed."""
+    from interlock.db.store_creation import create_if_new
+
+    if not create_if_new(config):
+        from interlock.db.upgrade import upgrade
+
+        upgrade(config)
+
+
+def _refuse_unready(config: StoreConfig) -> None:
+    revision = stored_revision(config)
+    if revision != SCHEMA_REVISION:
+        state = "is empty" if revision is None else f"has schema {revision}"
+        raise StoreError(
+            f"the database {state}, but this program needs schema {SCHEMA_REVISION}: run "
+            "`interlock db upgrade`"
+        )
+    connection = config.connect()
+    try:
+        if connection.query(FOREIGN_TRANSACTIONS):
+            raise StoreError(
+                "the database was copied from another PostgreSQL: run `interlock db upgrade` to adopt it"
+            )
+    finally:
+        connection.close()
+
+
+def prepare_state_directory(path: Path) -> None:
+    """The state folder, for its owner alone; and proof that it can be written to."""
+    folder = path.parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise file_open_error(error, folder) from None
+        raise StoreUnwritable(f"the state folder {folder} cannot be created: {error.strerror}") from None
+    if not os.access(folder, os.W_OK | os.X_OK) or not _can_create_in(folder):
+        raise StoreUnwritable(f"the state folder {folder} is not writable")
+    try:
+        if not path.exists():
+            path.touch(mode=0o600)
+    except OSError as error:
+        raise file_open_error(error, path) from None
+
+
+def _can_create_in(folder: Path) -> bool:
+    # os.access says yes to root even on a read-only file system.
+    return not os.statvfs(folder).f_flag & os.ST_RDONLY
+
+
+def stored_revision(config: StoreConfig) -> str | None:
+    """The schema the store has; None when there is nothing yet. Anything not ours is refused."""
+    if config.is_sqlite:
+        if not config.path.exists():
+            return None
+        _refuse_other_files(config.path)
+    connection = config.connect(as_found=True)
+    try:
+        tables = _table_names(connection)
+        if not tables:
+            return None
+        if not {"alembic_version", "store_info"} <= tables:
+            raise StoreForeign(f"{_name(config)} contains another program's tables; it was not changed")
+        rows = connection.query("SELECT version_num FROM alembic_version")
+        revision = str(rows[0][0]) if len(rows) == 1 else ""
+        if connection.query(IS_OLD_SCHEMA[connection.dialect]):
+            new = "state folder (INTERLOCK_STATE_DIR)" if config.is_sqlite else "database (DATABASE_URL)"
+            raise StoreForeign(
+                f"{_name(config)} was created by Interlock 0.1, which this version cannot read; "
+                f"it was not changed: start with a new {new}"
+            )
+    finally:
+        connection.close()
+    if not re.fullmatch(r"\d{4}", revision):
+        raise StoreForeign(f"{_name(config)} has an unknown schema '{revision}'; it was not changed")
+    if revision > SCHEMA_REVISION:
+        raise StoreTooNew(
+            f"{_name(config)} has schema {revision}, which is newer than this program's "
+            f"{SCHEMA_REVISION}; use a newer Interlock. Nothing was changed"
+        )
+    return revision
+
+
+def _refuse_other_files(path: Path) -> None:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StoreForeign(f"{path} is not a file; it was not changed")
+        with path.open("rb") as file:
+            header = file.read(len(SQLITE_HEADER))
+    except OSError as error:
+        raise file_open_error(error, path) from None
+    if header not in {b"", SQLITE_HEADER}:
+        raise StoreForeign(f"{path} is not an Interlock database; it was not changed")
+
+
+def _table_names(connection: DbConnection) -> set[str]:
+    if connection.dialect == "sqlite":
+        sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    else:
+        sql = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+    return {str(row[0]) for row in connection.query(sql)}
+
+
+def _name(config: StoreConfig) -> str:
+    return str(config.path) if config.is_sqlite else "the PostgreSQL database"

@@ -1,0 +1,293 @@
+"""The one writer of a process: whatever has queued is committed together, off the event loop.
+
+No window is waited for. While one group is being committed the next one gathers by itself, so a lone
+write costs one commit and fifty concurrent ones share it.
+"""
+
+import asyncio
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from interlock.core.errors import StoreError, StoreFull, StoreLocked, StoreUnavailable
+from interlock.core.logging import StructuredLogger
+from interlock.db.disk_reserve import DiskReserve
+from interlock.db.driver import DbConnection, RetryTransaction, SqliteConnection
+
+_log = StructuredLogger(__name__)
+
+MAX_GROUP = 1024
+MAX_RETRIES = 5
+# How long something waits at most for a commit to share, if nobody waits for it.
+PATIENCE_SECONDS = 0.05
+# Between the release of the reserve and the write another process may allocate it again.
+MAX_RELEASES = 3
+
+
+class UncancellableFuture(asyncio.Future[Any]):
+    """A future whose waiter stays: cancelled meanwhile, it hears of that when the write has ended.
+
+    A shield around it would do the same, for one more turn of the loop with every write.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002
+        return False
+
+
+class WriteUnit:
+    """One thing to be written, who waits for it, and what it came to: a result or an error of its own.
+
+    `on_full_disk`: it may use the store's reserve (`disk_reserve.py`).
+    """
+
+    __slots__ = ("error", "future", "is_seen_through", "loop", "on_full_disk", "result")
+
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Any]"
+
+    def __init__(self, *, is_seen_through: bool = False, on_full_disk: bool = False) -> None:
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.is_seen_through = is_seen_through
+        self.on_full_disk = on_full_disk
+
+    def fail(self, error: Exception) -> None:
+        self.result, self.error = None, error
+
+
+Unit = TypeVar("Unit", bound=WriteUnit)
+
+
+class GroupCommitWriter(Generic[Unit]):
+    """Runs `apply(connection, units)` inside one transaction per group, in a thread of its own.
+
+    `apply` sets each unit's result or error. If it raises, or the commit fails, nothing of the group was
+    written, `forget` is told so, and every unit gets that error. It may be run again when the database
+    asks for it.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], DbConnection],
+        apply: Callable[[DbConnection, Sequence[Unit]], None],
+        forget: Callable[[], None],
+        after: Callable[[Sequence[Unit]], None],
+        reserve: DiskReserve | None = None,
+    ) -> None:
+        """`after` is told of each group when it is durable or has failed, in the writer's thread."""
+        self._reserve = reserve
+        self._connect = connect
+        self._apply = apply
+        self._forget = forget
+        self._after = after
+        self._queue: queue.SimpleQueue[list[Unit] | None] = queue.SimpleQueue()
+        # Nobody waits for these yet.
+        self._patient: list[Unit] = []
+        # The loop that will look after them in a moment.
+        self._timed: asyncio.AbstractEventLoop | None = None
+        self._connection: DbConnection | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def submit(self, unit: Unit, *, is_patient: bool = False) -> "asyncio.Future[Any]":
+        """Queue a unit; the future ends after its group is durable, or with what went wrong.
+
+        A caller that stops waiting does not stop the write. A patient unit keeps its place, and is written
+        with the next one that is not, after `hurry`, or by itself after a moment.
+        """
+        unit.loop = loop = asyncio.get_running_loop()
+        unit.future = UncancellableFuture(loop=loop) if unit.is_seen_through else loop.create_future()
+        with self._lock:
+            if self._closed:
+                raise StoreError("the store is closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="interlock-writer", daemon=True)
+                self._thread.start()
+            self._patient.append(unit)
+            if not is_patient:
+                self._put_patient()
+            elif self._timed is None or self._timed.is_closed():
+                self._timed = loop
+                loop.call_later(PATIENCE_SECONDS, self._lose_patience)
+        return unit.future
+
+    def flush(self) -> None:
+        """Somebody waits now."""
+        with self._lock:
+            self._put_patient()
+
+    def _lose_patience(self) -> None:
+        with self._lock:
+            self._timed = None
+            self._put_patient()
+
+    def _put_patient(self) -> None:
+        if self._patient:
+            self._queue.put(self._patient)
+            self._patient = []
+
+    def close(self) -> None:
+        """Commit what has queued, then stop."""
+        with self._lock:
+            self._closed = True
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._put_patient()
+                self._queue.put(None)
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        open_for_more = True
+        while open_for_more:
+            group: list[Unit] = []
+            open_for_more = self._gather(group)
+            if group:
+                self._write(group)
+                self._after(group)
+                _settle_all(group)
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _gather(self, group: list[Unit]) -> bool:
+        """Wait for the first request, take all that came with it; False when told to stop."""
+        units = self._queue.get()
+        while units is not None:
+            group += units
+            if len(group) >= MAX_GROUP:
+                return True
+            try:
+                units = self._queue.get_nowait()
+            except queue.Empty:
+                return True
+        return False
+
+    def _write(self, units: Sequence[Unit]) -> None:
+        """All of them together; on a full disk only those that may use the reserve, each by itself."""
+        reserve = self._reserve
+        if reserve is None:
+            self._commit(units)
+            return
+        try:
+            has_room = reserve.has_room() or self._allocate_again(reserve)
+        except StoreError as error:
+            for unit in units:
+                unit.fail(error)
+            return
+        if has_room:
+            self._commit(units)
+            if self._connection is not None:
+                reserve.grow_wal()
+            if not isinstance(units[0].error, StoreFull):
+                return
+        for unit in units:
+            if unit.on_full_disk:
+                self._commit_from_reserve(unit, reserve)
+            elif not has_room:
+                unit.fail(reserve.refusal())
+
+    def _commit_from_reserve(self, unit: Unit, reserve: DiskReserve) -> None:
+        for _ in range(MAX_RELEASES):
+            self._commit([unit])
+            if not isinstance(unit.error, StoreFull):
+                return
+            _log.warning("store_full", next="the reserve is used up; free space on the disk of the store")
+            reserve.release()
+        self._commit([unit])
+
+    def _allocate_again(self, reserve: DiskReserve) -> bool:
+        if not reserve.is_due():
+            return False
+        # What was written from the reserve is in the write-ahead file, and need not stay there.
+        with suppress(StoreError):
+            self._connection = self._connection or self._connect()
+            if isinstance(self._connection, SqliteConnection):
+                self._connection.checkpoint_wal()
+        return reserve.allocate() and reserve.has_room()
+
+    def _commit(self, units: Sequence[Unit]) -> None:
+        for attempt in range(MAX_RETRIES):
+            try:
+                self._commit_once(units)
+                return
+            except RetryTransaction as error:
+                failure: Exception = StoreLocked(f"the database kept failing: {error}")
+                time.sleep(attempt * random.uniform(0.005, 0.03))  # noqa: S311 - so as not to meet again
+            except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
+                failure = error
+                break
+            except BaseException as error:  # noqa: BLE001 - nothing a unit raises may end the only writer
+                failure = StoreError(f"a unit of work raised {type(error).__name__}")
+                break
+        for unit in units:
+            unit.fail(failure)
+
+    def _commit_once(self, units: Sequence[Unit]) -> None:
+        connection = self._begun()
+        try:
+            self._apply(connection, units)
+            connection.commit()
+        except RetryTransaction:
+            self._abandon(connection, keep=True)
+            raise
+        except BaseException:
+            # After a failure the connection's state is not worth guessing at: open a new one.
+            self._abandon(connection, keep=False)
+            raise
+
+    def _begun(self) -> DbConnection:
+        """In a transaction. A connection that was lost since it was last used is replaced, unnoticed."""
+        is_fresh = self._connection is None
+        connection = self._connection = self._connection or self._connect()
+        try:
+            connection.begin(write=True)
+        except RetryTransaction:
+            self._abandon(connection, keep=True)
+            raise
+        except BaseException as error:
+            self._abandon(connection, keep=False)
+            if is_fresh or not isinstance(error, StoreUnavailable):
+                raise
+            return self._begun()
+        return connection
+
+    def _abandon(self, connection: DbConnection, *, keep: bool) -> None:
+        self._forget()
+        try:
+            connection.rollback()
+            if keep:
+                return
+        except (StoreError, RetryTransaction):
+            pass
+        with suppress(StoreError):
+            connection.close()
+        self._connection = None
+
+
+def _settle_all(units: Sequence[WriteUnit]) -> None:
+    """Wake whoever waits, with one call into each of their loops."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[WriteUnit]] = {}
+    for unit in units:
+        by_loop.setdefault(unit.loop, []).append(unit)
+    for loop, waiting in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, waiting)
+        except RuntimeError:
+            # That loop has ended and nobody waits any more; the write stands.
+            continue
+
+
+def _settle(units: Sequence[WriteUnit]) -> None:
+    for unit in units:
+        if unit.future.done():
+            continue
+        if unit.error is not None:
+            unit.future.set_exception(unit.error)
+        else:
+            unit.future.set_result(unit.result)

@@ -1,0 +1,95 @@
+"""Which processes beside an SQLite store still live, as the kernel knows it.
+
+Each holds a lock on a place of its own in one file, which the kernel lets go with the process, however that
+ended. The rows of leases alone decide who holds what. By the name of the lock that stands in such a row
+others find out that its holder has gone, and need not wait for the lease's end.
+"""
+
+import fcntl
+import os
+import secrets
+import struct
+import threading
+from pathlib import Path
+
+from interlock.core.logging import StructuredLogger
+
+_log = StructuredLogger(__name__)
+
+# struct flock: what kind, counted from where, the first byte, how many, whose.
+_FLOCK = struct.Struct("@hhqqi4x")
+_PLACES = 2**62
+
+
+class ProcessLocks:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opening = threading.Lock()
+        self._descriptor: int | None = None
+        self._name: str | None = None
+        self._is_told = False
+
+    def acquire(self) -> str | None:
+        """That of this process's lock, which is held from now on; None where there can be none."""
+        with self._opening:
+            if self._name is None and (descriptor := self._opened()) is not None:
+                self._name = self._locked(descriptor)
+            return self._name
+
+    def is_gone(self, name: str) -> bool:
+        """Whether the process that held that lock has ended. In any thread.
+
+        A lock in another file says nothing: somebody removed the one that it was in. While a file is open
+        anywhere, no other has its number.
+        """
+        file, _, place = name.rpartition(":")
+        with self._opening:
+            descriptor = self._opened()
+            if descriptor is None or name == self._name or file != _number(descriptor):
+                return False
+            try:
+                asked = _flock(fcntl.F_WRLCK, int(place))
+                found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+            except (OSError, ValueError, struct.error):
+                return False
+        return bool(_FLOCK.unpack(found)[0] == fcntl.F_UNLCK)
+
+    def close(self) -> None:
+        with self._opening:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+            self._descriptor = self._name = None
+
+    def _opened(self) -> int | None:
+        if self._descriptor is None:
+            flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+            try:
+                self._descriptor = os.open(self._path, flags, 0o600)
+            except OSError as error:
+                self._tell(error)
+        return self._descriptor
+
+    def _locked(self, descriptor: int) -> str | None:
+        place = secrets.randbelow(_PLACES)
+        try:
+            # It belongs to the descriptor: a thread of this process that opens the file anew sees it too.
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, place))
+        except OSError as error:
+            self._tell(error)
+            return None
+        return f"{_number(descriptor)}:{place}"
+
+    def _tell(self, error: OSError) -> None:
+        """Once: it is tried again and again, and leases do without."""
+        if not self._is_told:
+            self._is_told = True
+            _log.warning("lives_not_known", path=str(self._path), error=error.strerror)
+
+
+def _flock(kind: int, place: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, place, 1, 0)
+
+
+def _number(descriptor: int) -> str:
+    status = os.fstat(descriptor)
+    return f"{status.st_dev}:{status.st_ino}"

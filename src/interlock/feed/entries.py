@@ -1,0 +1,127 @@
+"""The log of a session, read with all it takes to tell it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from interlock.agent.limits import LIMIT_NAMES
+from interlock.db.driver import DbConnection, Row
+from interlock.log.hash_chain import EventHeader
+from interlock.log.kinds import merge_payload
+from interlock.models.provider import ModelFault
+from interlock.sessions.models import Role
+
+_COLUMNS = """
+    e.id, e.time_us, e.stream, e.seq, e.task, e.parent, e.kind, e.facts, e.content,
+    e.content IS NULL AND e.content_hash IS NOT NULL, m.role, m.content, m.tool_calls, m.tool_call_id
+"""
+READ_AFTER = f"""
+SELECT {_COLUMNS} FROM events e LEFT JOIN messages m ON m.session_id = e.stream AND m.seq = e.seq
+WHERE e.stream = ? AND e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?
+"""  # noqa: S608 - the columns are a constant
+HEAD = "SELECT seq FROM stream_heads WHERE stream = ?"
+CALLS_BEFORE = """
+SELECT tool_calls FROM messages
+WHERE session_id = ? AND seq < ? AND role = 'assistant' AND tool_calls IS NOT NULL ORDER BY seq DESC LIMIT 5
+"""
+ENDED_BY = """
+SELECT facts FROM events WHERE stream = ? AND task = ? AND seq < ? AND kind = 'agent.failed'
+ORDER BY seq DESC LIMIT 1
+"""
+
+LAST = 2**62
+
+
+class TaskEndCode(StrEnum):
+    """Why a task ended without an answer."""
+
+    LLM_ERROR = "LLM_ERROR"
+    LIMIT_REACHED = "LIMIT_REACHED"
+    CANCELLED = "CANCELLED"
+    TASK_FAILED = "TASK_FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryMessage:
+    role: str
+    content: str
+    tool_calls: list[dict[str, Any]]
+    tool_call_id: str | None
+    # The tool that a result is of.
+    tool_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One event of a session, and what it takes to tell it."""
+
+    header: EventHeader
+    payload: dict[str, Any]
+    message: EntryMessage | None = None
+    # For a task that failed: the code of what ended it.
+    code: TaskEndCode = TaskEndCode.TASK_FAILED
+    # Its content was erased: `payload` has its facts alone.
+    is_erased: bool = False
+
+    @property
+    def seq(self) -> int:
+        return self.header.seq
+
+    @property
+    def kind(self) -> str:
+        return self.header.kind
+
+
+def read_head(connection: DbConnection, session_id: str) -> int:
+    rows = connection.query(HEAD, (session_id,))
+    return int(rows[0][0]) if rows else 0
+
+
+def read_heads(connection: DbConnection, session_ids: Sequence[str]) -> list[tuple[str, int]]:
+    places = ", ".join("?" for _ in session_ids)
+    sql = f"SELECT stream, seq FROM stream_heads WHERE stream IN ({places})"  # noqa: S608 - only marks
+    return [(str(stream), int(seq)) for stream, seq in connection.query(sql, tuple(session_ids))]
+
+
+def read_entries(
+    connection: DbConnection, session_id: str, *, after: int, through: int = LAST, limit: int
+) -> list[LogEntry]:
+    rows = connection.query(READ_AFTER, (session_id, after, through, limit))
+    return [_entry_from_row(connection, row) for row in rows]
+
+
+def _entry_from_row(connection: DbConnection, row: Row) -> LogEntry:
+    header, payload = EventHeader(*row[:7]), merge_payload(row[7], row[8])
+    message = None if row[11] is None else _message(connection, header, row)
+    code = TaskEndCode.TASK_FAILED
+    if header.kind == "task.finished" and payload.get("status") == "failed":
+        code = _what_ended(connection, header)
+    return LogEntry(header, payload, message, code, is_erased=bool(row[9]))
+
+
+def _message(connection: DbConnection, header: EventHeader, row: Row) -> EntryMessage:
+    role, content, calls, call_id = row[10:14]
+    name = ""
+    if role == Role.tool:
+        name = _name_of_call(connection, header, call_id or "")
+    return EntryMessage(role, content, orjson.loads(calls) if calls else [], call_id, name)
+
+
+def _name_of_call(connection: DbConnection, header: EventHeader, call_id: str) -> str:
+    for (calls,) in connection.query(CALLS_BEFORE, (header.stream, header.seq)):
+        for call in orjson.loads(calls):
+            if call["id"] == call_id:
+                return str(call["name"])
+    return "unknown"
+
+
+def _what_ended(connection: DbConnection, header: EventHeader) -> TaskEndCode:
+    rows = connection.query(ENDED_BY, (header.stream, header.task, header.seq))
+    fault = merge_payload(rows[0][0], None).get("error_class") if rows else None
+    if fault in LIMIT_NAMES:
+        return TaskEndCode.LIMIT_REACHED
+    is_models = fault in ModelFault.__members__ or fault == "content_filter"
+    return TaskEndCode.LLM_ERROR if is_models else TaskEndCode.TASK_FAILED

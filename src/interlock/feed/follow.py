@@ -1,0 +1,390 @@
+"""Brings what happens in sessions to those who follow them.
+
+Each session that somebody follows has one channel. It reads the log once for all its followers, in the
+order of the numbers, and tells the text of a running answer in between as it comes. A newcomer is first
+told what is stored, from where it wants to begin; when it has reached the channel's own number it joins,
+without a moment in between in which something could be missed or told twice.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import orjson
+
+from interlock.agent.events import AgentEvent, TextDelta
+from interlock.core.errors import StoreError
+from interlock.core.logging import StructuredLogger
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection
+from interlock.feed.entries import LAST, LogEntry, read_entries, read_head, read_heads
+from interlock.log.writer import EventLog
+from interlock.runtime.live_stream import LiveStream, RunningTextBuffer
+from interlock.runtime.task_rows import Task
+from interlock.sessions.message_draft import require_session
+
+_log = StructuredLogger(__name__)
+
+PAGE = 200
+# What other processes write to the same store rings no bell here: it is looked for.
+POLL_SECONDS = 0.5
+# After the store could not be read.
+PAUSE_SECONDS = 1.0
+MAX_HEADS = 500
+
+NEWEST = "SELECT coalesce(max(position), 0) FROM events"
+# The turn whose text may be coming: the last one to begin, if it has neither ended nor been answered.
+OPEN_TURN = """
+SELECT e.task, e.kind, e.facts FROM events e
+WHERE e.stream = ? AND (
+    e.kind IN ('turn.started', 'turn.completed', 'task.finished', 'task.cancelled')
+    OR EXISTS (
+        SELECT 1 FROM messages m WHERE m.session_id = e.stream AND m.seq = e.seq AND m.role = 'assistant')
+)
+ORDER BY e.seq DESC LIMIT 1
+"""
+
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRenderer(Generic[T]):
+    """In which form the followers are told, made once for all of them.
+
+    `of_event` is given an event and the part of the running answer that was told before it was stored;
+    `of_text` text that is not stored yet: of which session and task, from which offset on.
+    """
+
+    render_event: Callable[[LogEntry, str], Sequence[T]]
+    render_text: Callable[[str, str, int, str], T]
+
+
+class FeedSubscriber(Protocol[T_contra]):
+    def tell(self, entry: T_contra, /) -> None:
+        """It never waits. A follower that cannot keep up is ended by itself, and leaves."""
+
+    async def ready(self) -> None:
+        """Until there is room for more: for those who have much to catch up on."""
+
+
+class FeedHub(Generic[T]):
+    """On one event loop. `run` looks for what other processes wrote."""
+
+    def __init__(
+        self, database: Database, log: EventLog, live: LiveStream, telling: FeedRenderer[T]
+    ) -> None:
+        self._telling = telling
+        self._database = database
+        self._log = log
+        self._live = live
+        self._channels: dict[str, SessionFeed[T]] = {}
+        self._looked_at = 0
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def grown(streams: set[str]) -> None:
+            # In the writer's thread. Whether anybody follows one of them is only looked at roughly here.
+            if any(stream in self._channels for stream in streams):
+                loop.call_soon_threadsafe(self._wake, streams)
+
+        stop_listening = self._log.listen(grown)
+        try:
+            while True:
+                await asyncio.sleep(POLL_SECONDS)
+                try:
+                    if self._channels:
+                        await self._look()
+                except StoreError as error:
+                    _log.warning("log_not_looked_at", error=str(error))
+        finally:
+            stop_listening()
+            await self._end_all()
+
+    async def follow(
+        self,
+        session_id: str,
+        follower: FeedSubscriber[T],
+        *,
+        after: int | None = None,
+        last: int | None = None,
+    ) -> tuple[int, int]:
+        """Tell what comes after `after`, at most the `last` newest numbers of what is there.
+
+        `after` None is now: nothing of before. It returns when the follower has joined, and gives where it
+        began and where that was.
+        """
+        channel = self._channels.get(session_id)
+        if channel is None:
+            channel = self._channels[session_id] = SessionFeed(
+                session_id, self._database, self._live, self._telling
+            )
+        channel.wanted += 1
+        try:
+            head = await channel.begin()
+            begin = head if after is None else min(after, head)
+            if last is not None:
+                begin = max(begin, head - last)
+            joined = await channel.bring(follower, begin)
+        finally:
+            channel.wanted -= 1
+            await self._let_go(channel)
+        return begin, joined
+
+    async def leave(self, session_id: str, follower: FeedSubscriber[T]) -> None:
+        channel = self._channels.get(session_id)
+        if channel is not None:
+            channel.followers.discard(follower)
+            await self._let_go(channel)
+
+    def follows(self, session_id: str, follower: FeedSubscriber[T]) -> bool:
+        channel = self._channels.get(session_id)
+        return channel is not None and follower in channel.followers
+
+    def _wake(self, streams: Iterable[str]) -> None:
+        for stream in streams:
+            if (channel := self._channels.get(stream)) is not None:
+                channel.wake()
+
+    async def _look(self) -> None:
+        rows = await self._database.fetch(NEWEST)
+        newest = rows[0][0]
+        if newest != self._looked_at:
+            names = tuple(self._channels)
+            for begin in range(0, len(names), MAX_HEADS):
+                await self._look_at(names[begin : begin + MAX_HEADS])
+            # Only now: what could not be looked at is looked at again.
+            self._looked_at = newest
+
+    async def _look_at(self, names: Sequence[str]) -> None:
+        heads = await self._database.read(lambda db: read_heads(db, names))
+        grown = [name for name, seq in heads if name in self._channels and seq > self._channels[name].seq]
+        self._wake(grown)
+
+    async def _let_go(self, channel: "SessionFeed[T]") -> None:
+        if (
+            not channel.followers
+            and not channel.wanted
+            and self._channels.get(channel.session_id) is channel
+        ):
+            del self._channels[channel.session_id]
+            await channel.end()
+
+    async def _end_all(self) -> None:
+        for channel in tuple(self._channels.values()):
+            await channel.end()
+        self._channels.clear()
+
+
+class SessionFeed(Generic[T]):
+    """One session for all who follow it. `seq` is the number up to which they were told everything."""
+
+    def __init__(
+        self, session_id: str, database: Database, live: LiveStream, telling: FeedRenderer[T]
+    ) -> None:
+        self.session_id = session_id
+        self.followers: set[FeedSubscriber[T]] = set()
+        # Those that are about to join.
+        self.wanted = 0
+        self.seq = 0
+        self._database = database
+        self._live = live
+        # Both are only there while they have something to do.
+        self._beginning: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._is_open = False
+        self._may_have_grown = False
+        # The turn that the log says is under way: text of a later one waits until the log has come to it,
+        # and that of one which is stored is not told again.
+        self._turn: tuple[str, int] | None = None
+        self._telling = telling
+        self._open = PartialAnswer()
+        self._text_is_due = False
+
+    async def begin(self) -> int:
+        """Find out where the session is; once, however many ask. Gives the number it is at."""
+        if not self._is_open:
+            if self._beginning is None:
+                self._beginning = asyncio.create_task(self._find_beginning())
+            await asyncio.shield(self._beginning)
+        return self.seq
+
+    async def _find_beginning(self) -> None:
+        self._live.subscribe(self.session_id, self)
+
+        def read(connection: DbConnection) -> tuple[int, tuple[str, int] | None]:
+            require_session(connection, self.session_id)
+            return read_head(connection, self.session_id), _open_turn(connection, self.session_id)
+
+        self.seq, self._turn = await self._database.read(read)
+        self._is_open, self._beginning = True, None
+        self.wake()
+
+    async def end(self) -> None:
+        self._live.unsubscribe(self.session_id, self)
+        self._is_open = False
+        for task in (self._beginning, self._reading):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    # -- what wakes it --
+
+    def wake(self) -> None:
+        self._may_have_grown = True
+        if self._is_open and self._reading is None:
+            self._reading = asyncio.create_task(self._read_on())
+
+    def tell(self, _task: Task, event: AgentEvent) -> bool:
+        """What the agent tells: text is new here, everything else comes by the log."""
+        if isinstance(event, TextDelta):
+            self._text_grew()
+        return True
+
+    def on_remote_change(self) -> None:
+        running = self._live.running_buffer(self.session_id)
+        if running is None or running.place != self._turn:
+            # The other process's log says what it belongs to, or how it ended.
+            self.wake()
+        else:
+            self._text_grew()
+
+    def _text_grew(self) -> None:
+        if not self._text_is_due:
+            # What else comes before it is told goes into the same frame.
+            self._text_is_due = True
+            asyncio.get_running_loop().call_soon(self._tell_text)
+
+    # -- telling --
+
+    async def bring(self, follower: FeedSubscriber[T], seq: int) -> int:
+        """Tell a newcomer what is stored until it is where everybody is, and let it join."""
+        while seq < self.seq:
+            page = await self._read(seq, self.seq)
+            if not page:
+                raise StoreError(f"the log of session {self.session_id} ends before its head")
+            for entry in page:
+                for piece in self._telling.render_event(entry, ""):
+                    follower.tell(piece)
+                seq = entry.seq
+                # One by one: a page of long messages is more than may wait for anybody.
+                await follower.ready()
+        if (running := self._open.whole()) is not None:
+            follower.tell(self._of_text(running))
+        self.followers.add(follower)
+        return seq
+
+    async def _read_on(self) -> None:
+        while self._may_have_grown:
+            self._may_have_grown = False
+            try:
+                await self._tell_stored()
+                self._tell_text()
+            except StoreError as error:
+                _log.warning("session_not_read", session_id=self.session_id, error=str(error))
+                await self._pause()
+            except Exception as error:  # noqa: BLE001 - else all who follow would wait for ever, and nobody know
+                _log.error("session_not_told", session_id=self.session_id, exc_info=error)
+                await self._pause()
+        self._reading = None
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(PAUSE_SECONDS)
+        self._may_have_grown = True
+
+    async def _tell_stored(self) -> None:
+        while page := await self._read(self.seq, LAST):
+            for entry in page:
+                shown = self._note(entry)
+                for piece in self._telling.render_event(entry, shown):
+                    self._tell_all(piece)
+                self.seq = entry.seq
+            if len(page) < PAGE:
+                return
+
+    def _note(self, entry: LogEntry) -> str:
+        """Keep in mind which turn runs. Gives what was shown of a text that is stored now."""
+        task = entry.header.task
+        if entry.kind == "turn.started" and task is not None:
+            self._turn = (task, int(entry.payload.get("turn", 0)))
+        is_answer = entry.message is not None and entry.message.role == "assistant"
+        if is_answer or entry.kind in {"task.finished", "task.cancelled"}:
+            self._turn = None
+            return self._open.close()
+        return ""
+
+    def _tell_text(self) -> None:
+        self._text_is_due = False
+        running = self._live.running_buffer(self.session_id)
+        # Text of a turn that was not read about yet is told once it was: the log wakes the channel.
+        if running is None or running.place != self._turn:
+            return
+        grown = self._open.more(running)
+        if grown is not None:
+            self._tell_all(self._of_text(grown))
+
+    def _of_text(self, text: "FeedTextDelta") -> T:
+        return self._telling.render_text(self.session_id, text.task_id, text.offset, text.text)
+
+    def _tell_all(self, piece: T) -> None:
+        for follower in tuple(self.followers):
+            follower.tell(piece)
+
+    async def _read(self, after: int, through: int) -> list[LogEntry]:
+        return await self._database.read(
+            lambda db: read_entries(db, self.session_id, after=after, through=through, limit=PAGE)
+        )
+
+
+def _open_turn(connection: DbConnection, session_id: str) -> tuple[str, int] | None:
+    for task, kind, facts in connection.query(OPEN_TURN, (session_id,)):
+        if kind == "turn.started" and task is not None:
+            return str(task), int(orjson.loads(facts).get("turn", 0))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTextDelta:
+    """Of a running answer, from `offset` on."""
+
+    task_id: str
+    offset: int
+    text: str
+
+
+class PartialAnswer:
+    """What of the running answer was told to the followers, before it is stored."""
+
+    def __init__(self) -> None:
+        self._of: RunningTextBuffer | None = None
+        self._pieces = 0
+        self._chars = 0
+
+    def more(self, running: RunningTextBuffer) -> FeedTextDelta | None:
+        """What has come since; None where nothing has."""
+        if running is not self._of:
+            self._of, self._pieces, self._chars = running, 0, 0
+        text = "".join(running.pieces[self._pieces :])
+        if not text:
+            return None
+        grown = FeedTextDelta(running.task_id, self._chars, text)
+        self._pieces, self._chars = len(running.pieces), self._chars + len(text)
+        return grown
+
+    def whole(self) -> FeedTextDelta | None:
+        """All of it that the others were told, for one who joins them."""
+        if self._of is None or not self._chars:
+            return None
+        return FeedTextDelta(self._of.task_id, 0, self._text())
+
+    def close(self) -> str:
+        """It is stored, or nobody goes on with it. Gives what was told of it."""
+        text = self._text()
+        self._of, self._pieces, self._chars = None, 0, 0
+        return text
+
+    def _text(self) -> str:
+        return "" if self._of is None else "".join(self._of.pieces[: self._pieces])

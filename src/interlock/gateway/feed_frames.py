@@ -1,0 +1,21 @@
+"""What the log of a session tells, as frames. The last one that an event brings carries its number."""
+
+from interlock.feed.entries import LogEntry
+from interlock.feed.render import FeedItemType, make_stream_chunk, render_entry
+from interlock.gateway.protocol import Frame, make_frame
+
+
+def frames_from_entry(told: LogEntry, shown: str = "") -> list[Frame]:
+    """`shown` is the part of the running answer that was sent before it was stored."""
+    pieces = list(render_entry(told, shown))
+    session_id, task, last = told.header.stream, told.header.task, len(pieces) - 1
+    return [
+        make_frame(kind, data, session_id=session_id, seq=told.seq if place == last else None, task_id=task)
+        for place, (kind, data) in enumerate(pieces)
+    ]
+
+
+def live_text_frame(session_id: str, task_id: str, offset: int, text: str) -> Frame:
+    """Text that is not stored yet."""
+    data = make_stream_chunk(text, offset, task_id)
+    return make_frame(FeedItemType.stream_chunk, data, session_id=session_id, task_id=task_id)

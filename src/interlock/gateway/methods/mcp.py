@@ -1,0 +1,63 @@
+"""Servers of foreign tools: what there is, what they offer, and classing it.
+
+Nobody adds one from here: a command that is named over a socket would be run on this machine. What a
+person can class is bounded by the modes that the operator opened and by what the server's own walls hold.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from interlock.gateway.methods.base import Method, MethodCall
+from interlock.gateway.protocol import MethodParams, NoParams
+from interlock.gateway.services import Json, McpToolClassification
+
+ServerId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[a-z0-9-]+$")]
+ToolName = Annotated[str, Field(min_length=1, max_length=256)]
+Word = Annotated[str, Field(min_length=1, max_length=20)]
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class McpServerIdParams(MethodParams):
+    server: ServerId
+
+
+class McpAllowParams(MethodParams):
+    server: ServerId
+    tool: ToolName
+    effect: Word
+    modes: Annotated[list[Word], Field(min_length=1, max_length=10)]
+    # Of the definition that was looked at.
+    hash: Hash
+    group: Word = "mcp"
+
+
+class McpRemoveParams(MethodParams):
+    server: ServerId
+    tool: ToolName | None = None
+
+
+async def list_servers(call: MethodCall[NoParams]) -> Json:
+    return await call.services.mcp.list()
+
+
+async def inspect(call: MethodCall[McpServerIdParams]) -> Json:
+    return await call.services.mcp.inspect(call.params.server)
+
+
+async def allow(call: MethodCall[McpAllowParams]) -> Json:
+    given = call.params
+    request = McpToolClassification(given.effect, tuple(given.modes), given.group, given.hash)
+    return await call.services.mcp.allow(given.server, given.tool, request, call.who)
+
+
+async def remove(call: MethodCall[McpRemoveParams]) -> Json:
+    return await call.services.mcp.remove(call.params.server, call.params.tool, call.who)
+
+
+METHODS = (
+    Method("mcp.list", NoParams, list_servers, only_reads=True),
+    Method("mcp.inspect", McpServerIdParams, inspect),
+    Method("mcp.allow", McpAllowParams, allow),
+    Method("mcp.remove", McpRemoveParams, remove),
+)

@@ -1,0 +1,49 @@
+"""Which content may be missing: that of events which a `log.erased` in the system stream names."""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from interlock.db.driver import DbConnection
+from interlock.log.hash_chain import EventHeader
+from interlock.log.kinds import LogErased, decode_event
+
+ERASURES = "SELECT facts FROM events WHERE stream = 'system' AND kind = 'log.erased'"
+
+
+class ErasedRange(NamedTuple):
+    """Numbers from `first` to `last`, of what happened before a time."""
+
+    first: int
+    last: int
+    before_us: int
+
+
+class RecordedErasures:
+    """All that are on record, read once."""
+
+    def __init__(self, connection: DbConnection) -> None:
+        self._spans: dict[str, list[ErasedRange]] = {}
+        for (facts,) in connection.query(ERASURES):
+            event = decode_event(LogErased.kind, facts)
+            if isinstance(event, LogErased):
+                self._spans.setdefault(event.of, []).extend(_spans(event))
+        for spans in self._spans.values():
+            spans.sort()
+
+    def covers(self, header: EventHeader) -> bool:
+        """Whether one of them says that the content of this event was erased."""
+        spans = self._spans.get(header.stream, [])
+        # Nothing is erased twice, so no two of them overlap.
+        place = bisect_right(spans, header.seq, key=lambda span: span.first)
+        if place == 0:
+            return False
+        span = spans[place - 1]
+        return header.seq <= span.last and header.time_us < span.before_us
+
+
+def _spans(event: LogErased) -> list[ErasedRange]:
+    """Empty where the record was changed into something else; that by itself is another fault."""
+    try:
+        return [ErasedRange(int(first), int(last), int(event.before_us)) for first, last in event.ranges]
+    except (TypeError, ValueError):
+        return []

@@ -1,0 +1,124 @@
+"""A session's tree of causes, hung under the processes in which it happened: which supervisor started which
+worker, and which attempt at which task ran there.
+
+A worker is known by its name: `worker.started` in the system stream and `task.started` in the session's
+say the same. What somebody else did later about an attempt stands where it was done.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.db.driver import DbConnection
+from interlock.log.process_events import ProcessStarted, WorkerExited, WorkerSpawned, WorkerStarted
+from interlock.log.read import COLUMNS, StoredEvent, stored_event_from_row
+from interlock.log.tree import EventNode, build_tree, payload_of
+
+_KINDS = (ProcessStarted.kind, WorkerSpawned.kind, WorkerStarted.kind, WorkerExited.kind)
+READ_PROCESSES = f"""
+SELECT {COLUMNS} FROM events WHERE stream = 'system' AND kind IN ({", ".join("?" for _ in _KINDS)})
+ORDER BY seq
+"""  # noqa: S608 - the columns are a constant
+
+
+@dataclass(slots=True)
+class UnrecordedProcess:
+    """A process that the log tells nothing of but its name: a terminal, or a version from before."""
+
+    worker: str
+    children: list[EventNode] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"worker": self.worker, "children": [child.as_json() for child in self.children]}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTree:
+    """What happened in no process that works; then the processes, each with what happened in it."""
+
+    outside: list[EventNode]
+    processes: list[EventNode]
+    unrecorded: list[UnrecordedProcess]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        events = [root.as_json() for root in (*self.outside, *self.processes)]
+        return [*events, *(process.as_json() for process in self.unrecorded)]
+
+
+def read_process_events(connection: DbConnection) -> list[StoredEvent]:
+    """All that is told of workers and of who started them."""
+    return [stored_event_from_row(row) for row in connection.query(READ_PROCESSES, _KINDS)]
+
+
+def build_process_tree(events: Iterable[StoredEvent], processes: Sequence[StoredEvent]) -> ProcessTree:
+    """`events` are a session's, in order; of the processes only those remain that had a part in them."""
+    roots = build_tree(processes)
+    workers = _Workers(roots)
+    nodes: dict[str, EventNode] = {}
+    # The attempt that each event stands in, and the newest one at each task.
+    attempt_of: dict[str, EventNode] = {}
+    newest: dict[str, EventNode] = {}
+    outside: list[EventNode] = []
+    for stored in events:
+        header = stored.header
+        node = nodes[header.id] = EventNode(stored)
+        if header.task and (home := workers.home_of(stored)) is not None:
+            home.append(node)
+            attempt_of[header.id] = newest[header.task] = node
+            continue
+        parent = nodes.get(header.parent) if header.parent else None
+        attempt = attempt_of.get(parent.stored.header.id) if parent else None
+        if attempt is not None and header.task and newest.get(header.task, attempt) is not attempt:
+            # Whoever went on with the task did it.
+            parent = attempt = newest[header.task]
+        if attempt is not None:
+            attempt_of[header.id] = attempt
+        (parent.children if parent else outside).append(node)
+    return ProcessTree(outside, _with_a_part(roots), list(workers.unrecorded.values()))
+
+
+class _Workers:
+    """Where the attempts of each worker stand."""
+
+    def __init__(self, roots: Sequence[EventNode]) -> None:
+        self._known = {
+            name: node
+            for root in roots
+            for node in _all(root)
+            if node.stored.header.kind == WorkerStarted.kind and (name := _worker(node.stored))
+        }
+        self.unrecorded: dict[str, UnrecordedProcess] = {}
+
+    def home_of(self, stored: StoredEvent) -> list[EventNode] | None:
+        """None for what begins no attempt, or does not say any more in whose hands."""
+        name = _worker(stored) if stored.header.kind == "task.started" else None
+        if name is None:
+            return None
+        if name in self._known:
+            return self._known[name].children
+        return self.unrecorded.setdefault(name, UnrecordedProcess(name)).children
+
+
+def _worker(stored: StoredEvent) -> str | None:
+    name = payload_of(stored).get("worker")
+    return name if isinstance(name, str) and name else None
+
+
+def _all(node: EventNode) -> Iterable[EventNode]:
+    yield node
+    for child in node.children:
+        yield from _all(child)
+
+
+def _with_a_part(nodes: Sequence[EventNode]) -> list[EventNode]:
+    """Those with an attempt somewhere below; with a process also how it ended."""
+    kept = []
+    for node in nodes:
+        if node.stored.header.kind == "task.started":
+            kept.append(node)
+            continue
+        below = _with_a_part(node.children)
+        if below:
+            ends = [child for child in node.children if child.stored.header.kind == WorkerExited.kind]
+            kept.append(EventNode(node.stored, [*below, *ends]))
+    return kept

@@ -1,0 +1,284 @@
+"""Erases content: what is older than the operator wants to keep, and all of a deleted session.
+
+The facts of an event and the hash of its content stay, so the chain still verifies (docs/decisions/0008).
+A task's messages go together or not at all, and so do a question's events: neither a model nor a check
+meets half of one.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from interlock.core.errors import InterlockError
+from interlock.core.logging import StructuredLogger
+from interlock.core.threads import DaemonThreadPool
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection, Row
+from interlock.log.hash_chain import now_us
+from interlock.log.kinds import (
+    SYSTEM_STREAM,
+    AskUserAnswered,
+    AskUserAsked,
+    AskUserExpired,
+    LogErased,
+    MessageAppended,
+)
+from interlock.log.writer import EventLog, Transaction
+
+_log = StructuredLogger(__name__)
+
+_QUESTION_KINDS = frozenset(event.kind for event in (AskUserAsked, AskUserAnswered, AskUserExpired))
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    return ", ".join(f"'{kind}'" for kind in sorted(kinds))
+
+
+QUESTIONS = _listed(_QUESTION_KINDS)
+
+# A task's events are as old as its end; what belongs to no task is as old as itself.
+_OLD = """
+FROM events e LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
+WHERE e.stream = ? AND e.content IS NOT NULL
+    AND CASE WHEN t.id IS NULL THEN e.time_us ELSE t.ended_us END < ?
+"""
+HAS_OLD = f"SELECT 1 {_OLD} LIMIT 1"
+OLD = f"""
+SELECT e.seq, e.kind, e.parent, t.id {_OLD}
+    AND NOT EXISTS (
+        SELECT 1 FROM questions q WHERE q.intent_id = e.parent AND e.kind IN ({QUESTIONS})
+            AND (q.status = 'open' OR q.closed_us >= ?))
+ORDER BY e.seq
+"""  # noqa: S608 - all are constants
+STILL_THERE = """
+SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS NOT NULL
+"""
+
+# Messages that belong to no task: a person's, and what was said to it until their next one.
+LOOSE_MESSAGES = """
+SELECT m.seq, m.role, m.time_us FROM messages m
+JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
+LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
+WHERE m.session_id = ? AND m.content IS NOT NULL AND t.id IS NULL ORDER BY m.seq
+"""
+
+STREAMS = """
+SELECT stream FROM stream_heads WHERE stream > ? AND closed_us IS NULL ORDER BY stream LIMIT ?
+"""
+IS_OPEN = "SELECT 1 FROM stream_heads WHERE stream = ? AND closed_us IS NULL"
+IS_AT_WORK = """
+SELECT 1 FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') LIMIT 1
+"""
+
+# In the order in which a whole session is erased, so that the two do not wait for each other.
+ERASE_MESSAGE = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ? AND seq = ?"
+ERASE_QUESTION = """
+UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL
+WHERE intent_id = ? AND session_id = ?
+"""
+ERASE_REASONS = """
+UPDATE tasks SET reason = NULL WHERE session_id = ? AND reason IS NOT NULL AND ended_us < ?
+"""
+# What a run was about, and what its steps handed over, goes when the run has ended long enough ago.
+ERASE_RUN = """
+UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ? AND ended_us < ?
+"""
+ERASE_RUN_NODES = """
+UPDATE run_nodes SET summary = NULL, artifacts = NULL, reason = NULL
+WHERE session_id = ? AND EXISTS (
+    SELECT 1 FROM runs r WHERE r.session_id = run_nodes.session_id AND r.ended_us < ?)
+"""
+ERASE_CONTENT = "UPDATE events SET content = NULL, salt = NULL WHERE stream = ? AND seq = ?"
+
+BATCH = 500
+_STREAMS_AT_ONCE = 100
+_DAY_US = 86_400_000_000
+_HOUR_SECONDS = 3600.0
+_NEVER = 2**63 - 1
+# In place of a person, where content was erased for its age.
+BY_AGE = "retention"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What was erased, and before what time it had happened."""
+
+    before_us: int
+    streams: int = 0
+    events: int = 0
+    messages: int = 0
+
+    def with_stream(self, events: int, messages: int) -> "SweepReport":
+        if not events:
+            return self
+        return SweepReport(self.before_us, self.streams + 1, self.events + events, self.messages + messages)
+
+
+class Retention:
+    """`days` is how long things are kept, at least; at midnight (UTC) what is older goes."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        database: Database,
+        days: int,
+        clock_us: Callable[[], int] = now_us,
+        *,
+        forget_before: Callable[[int], None] = lambda _time_us: None,
+    ) -> None:
+        """`forget_before` lets go of what is kept beside the store of what the log masks."""
+        self._forget_before = forget_before
+        self._threads = DaemonThreadPool("interlock-retention")
+        self._events = log
+        self._database = database
+        self._days = days
+        self._clock_us = clock_us
+        self._swept_before_us = 0
+
+    @property
+    def before_us(self) -> int:
+        return (self._clock_us() - self._days * _DAY_US) // _DAY_US * _DAY_US
+
+    async def sweep(self) -> SweepReport:
+        """Erase all that is old enough. What it was interrupted in, the next one finishes."""
+        before_us, after = self.before_us, ""
+        swept = SweepReport(before_us)
+        while (page := await self._database.read(_page(after, before_us))).last:
+            for stream in page.to_do:
+                swept = swept.with_stream(*await self._sweep_stream(stream, before_us))
+            after = page.last
+        await self.forget_local_files()
+        self._swept_before_us = before_us
+        return swept
+
+    async def forget_local_files(self) -> None:
+        """Only what this machine keeps beside the store. Others look after what they keep."""
+        before_us = self.before_us
+        await self._threads.start(lambda: self._forget_before(before_us))
+
+    async def run_hourly(self) -> None:
+        """Until it is cancelled. A sweep that fails is tried again in the next hour."""
+        while True:
+            if self.before_us != self._swept_before_us:
+                try:
+                    swept = await self.sweep()
+                    _log.info("events_swept", streams=swept.streams, events=swept.events)
+                except InterlockError as error:
+                    _log.warning("events_not_swept", error=str(error))
+            await asyncio.sleep(_HOUR_SECONDS)
+
+    async def _sweep_stream(self, stream: str, before_us: int) -> tuple[int, int]:
+        events, messages = 0, 0
+        for batch in await self._database.read(lambda db: _planned(db, stream, before_us)):
+            told = await self._events.transact(
+                SYSTEM_STREAM, _erasing(stream, before_us, batch), on_full_disk=True
+            )
+            if told is not None:
+                events += told.events
+                messages += told.messages
+        return events, messages
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    last: str
+    to_do: Sequence[str]
+
+
+def _page(after: str, before_us: int) -> Callable[[DbConnection], _Page]:
+    """The next streams; which of them have something to erase."""
+
+    def read(connection: DbConnection) -> _Page:
+        streams = [str(row[0]) for row in connection.query(STREAMS, (after, _STREAMS_AT_ONCE))]
+        to_do = [stream for stream in streams if connection.query(HAS_OLD, (stream, before_us))]
+        return _Page(streams[-1] if streams else "", to_do)
+
+    return read
+
+
+def _planned(connection: DbConnection, stream: str, before_us: int) -> list[list[Row]]:
+    """What goes in each transaction: the words of whole tasks first, then everything else.
+
+    It stays right while others work: what has ended does not begin again.
+    """
+    end = _end_of_loose(connection, stream, before_us)
+    words: dict[str | None, list[Row]] = {}
+    others: list[list[Row]] = []
+    for row in connection.query(OLD, (stream, before_us, before_us)):
+        seq, kind, _, task = row
+        if kind != MessageAppended.kind and kind not in _QUESTION_KINDS:
+            others.append([row])
+        elif task is not None or kind != MessageAppended.kind or seq < end:
+            words.setdefault(task, []).append(row)
+    batches: list[list[Row]] = [[]]
+    for whole in (*words.values(), *others):
+        batches[-1].extend(whole)
+        if len(batches[-1]) >= BATCH:
+            batches.append([])
+    return [batch for batch in batches if batch]
+
+
+def _erasing(
+    stream: str, before_us: int, batch: Sequence[Row]
+) -> Callable[[Transaction], LogErased | None]:
+    """One transaction's work, with the one event that tells it; None where nothing is left to do.
+
+    The event is in the system stream: in the session's own it would make the session look used.
+    """
+
+    def work(transaction: Transaction) -> LogErased | None:
+        # Two who sweep at once do so one after the other.
+        transaction.next_seq()
+        connection = transaction.connection
+        rows = _still_there(connection, stream, batch)
+        if not rows:
+            return None
+        messages = [(stream, seq) for seq, kind, *_ in rows if kind == MessageAppended.kind]
+        intents = sorted({parent for _, kind, parent, _ in rows if kind in _QUESTION_KINDS})
+        connection.change_many(ERASE_MESSAGE, messages)
+        connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
+        for erase in (ERASE_REASONS, ERASE_RUN, ERASE_RUN_NODES):
+            connection.change(erase, (stream, before_us))
+        connection.change_many(ERASE_CONTENT, [(stream, seq) for seq, *_ in rows])
+        told = LogErased(
+            who=BY_AGE,
+            of=stream,
+            before_us=before_us,
+            events=len(rows),
+            messages=len(messages),
+            ranges=number_ranges(sorted(seq for seq, *_ in rows)),
+        )
+        transaction.record(told)
+        return told
+
+    return work
+
+
+def _still_there(connection: DbConnection, stream: str, batch: Sequence[Row]) -> list[Row]:
+    if connection.query(IS_AT_WORK, (stream,)) or not connection.query(IS_OPEN, (stream,)):
+        return []
+    numbers = [int(row[0]) for row in batch]
+    left = {row[0] for row in connection.query(STILL_THERE, (stream, min(numbers), max(numbers)))}
+    return [row for row in batch if row[0] in left]
+
+
+def _end_of_loose(connection: DbConnection, stream: str, before_us: int) -> int:
+    """Where the first exchange begins that is not old as a whole."""
+    rows = connection.query(LOOSE_MESSAGES, (stream,))
+    place = next((place for place, row in enumerate(rows) if row[2] >= before_us), None)
+    if place is None:
+        return _NEVER
+    while place > 0 and rows[place][1] != "user":
+        place -= 1
+    return int(rows[place][0])
+
+
+def number_ranges(numbers: Iterable[int]) -> list[list[int]]:
+    """Numbers in order as first and last of each run."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges

@@ -1,0 +1,327 @@
+"""Chains events onto their streams inside one open transaction, many at a time.
+
+Each stream's head advances by compare-and-set. Where a unit brings a lease token, the same statement
+checks, by the clock of leases (`db/driver.py`), that this lease is still the one in force. Where a unit
+brings a condition, the same statement checks that as well.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from interlock.core.errors import PreconditionFailed, SessionFenced, SessionNotFound
+from interlock.core.text import sanitize_text, to_json_value
+from interlock.db.driver import DbConnection, RetryTransaction
+from interlock.log.event import Event
+from interlock.log.hash_chain import (
+    GENESIS,
+    chain_hash,
+    encode_header,
+    hash_content,
+    new_event_id,
+    new_salt,
+    now_us,
+)
+from interlock.redaction.redactor import Redactor
+
+READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? AND closed_us IS NULL {FOR_UPDATE}"
+
+# PostgreSQL: all heads of a group are locked first, in one order and before any lease. Locked one by one,
+# as they come up, two groups of different processes would wait for each other.
+LOCK_HEADS = """
+SELECT stream, seq, hash FROM stream_heads
+WHERE stream = ANY(?) AND closed_us IS NULL ORDER BY stream FOR UPDATE
+"""
+
+LEASE_IS_HELD = """
+SELECT 1 FROM session_leases
+WHERE session_id = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}
+"""
+
+OPEN_STREAM = "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, ?)"
+
+ADVANCE_HEAD = """
+UPDATE stream_heads SET seq = ?, hash = ?, time_us = ?
+WHERE stream = ? AND seq = ? AND hash = ? AND closed_us IS NULL
+"""
+
+# The lease row stays share-locked until the commit: nobody can take the session over in between.
+ADVANCE_HEAD_UNDER_LEASE = f"{ADVANCE_HEAD} AND EXISTS ({LEASE_IS_HELD})"
+
+INSERT_EVENTS = """
+INSERT INTO events
+    (id, time_us, stream, seq, task, parent, kind, facts, content, salt, content_hash, prev_hash, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EventScope:
+    """Where in the tree of causes an event stands: its task and the event that encloses it."""
+
+    task: str | None = None
+    parent: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("task", "parent"):
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, sanitize_text(text))
+
+
+NO_SCOPE = EventScope()
+
+
+@dataclass(frozen=True, slots=True)
+class WritePrecondition:
+    """What must be true of the store when a unit is written: a boolean expression and its parameters."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+
+
+class EventReceipt(NamedTuple):
+    """Where an event came to stand."""
+
+    id: str
+    seq: int
+    time_us: int
+    hash: bytes
+
+
+RowFactory = Callable[[EventReceipt], Sequence[Any]]
+
+
+class EventDraft:
+    """An event made ready by its caller's thread, so that the writer only has to chain it.
+
+    `beside` is a statement and what makes its parameters: a row that is written if the event is.
+    `event_id` is one that was given away before there was anything to tell.
+    """
+
+    __slots__ = ("beside", "content", "content_hash", "facts", "id", "kind", "salt", "scope")
+
+    def __init__(
+        self,
+        event: Event,
+        scope: EventScope,
+        redactor: Redactor,
+        beside: tuple[str, RowFactory] | None = None,
+        event_id: str | None = None,
+    ) -> None:
+        fields = event.payload()
+        if event.outside is None:
+            fields = redactor.value(fields)
+        elif event.outside:
+            fields |= redactor.value({name: fields[name] for name in event.outside})
+        content = {name: fields.pop(name) for name in event.erasable}
+        self.id = event_id or new_event_id()
+        self.facts = _encoded(fields, redactor)
+        self.content = self.salt = self.content_hash = None
+        if content:
+            self.content = _encoded(content, redactor)
+            self.salt = new_salt(self.id)
+            self.content_hash = hash_content(self.salt, self.content)
+        self.kind = event.kind
+        self.scope = scope
+        self.beside = beside
+
+
+def _encoded(fields: dict[str, Any], redactor: Redactor) -> bytes:
+    try:
+        return orjson.dumps(fields)
+    except TypeError:
+        # A fact is not lost because a value in it cannot be encoded as it is.
+        return orjson.dumps(redactor.value(to_json_value(fields)))
+
+
+@dataclass(slots=True)
+class StreamHead:
+    seq: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """One caller's drafts. `recorded` is filled again where the unit has to be chained a second time."""
+
+    drafts: Sequence[EventDraft]
+    condition: WritePrecondition | None
+    refused: Callable[[Exception], None]
+    recorded: list[EventReceipt] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What one stream is to gain in the next flush. Its units share one token and at most one condition."""
+
+    stream: str
+    token: int | None
+    before: StreamHead
+    time_us: int
+    condition: WritePrecondition | None = None
+    units: list[_Unit] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    beside: dict[str, list[Sequence[Any]]] = field(default_factory=dict)
+
+    def takes(self, token: int | None, condition: WritePrecondition | None) -> bool:
+        """Whether a unit with these can be written by the same statement."""
+        return self.token == token and (
+            condition is None or self.condition is None or condition == self.condition
+        )
+
+    def advance(self) -> tuple[str, tuple[Any, ...]]:
+        """The statement that moves this stream's head, and its parameters."""
+        last = self.rows[-1]
+        statement, old = ADVANCE_HEAD, self.before
+        parameters: tuple[Any, ...] = (last[3], last[-1], self.time_us, self.stream, old.seq, old.hash)
+        if self.token is not None:
+            statement = ADVANCE_HEAD_UNDER_LEASE
+            parameters += (self.stream, self.token)
+        if self.condition is not None:
+            statement += f" AND ({self.condition.sql})"
+            parameters += self.condition.parameters
+        return statement, parameters
+
+
+class StreamAppender:
+    """The heads and the not yet written rows of one transaction."""
+
+    def __init__(self, connection: DbConnection, heads: dict[str, StreamHead]) -> None:
+        self._connection = connection
+        self._heads = heads
+        self._pending: dict[str, _Pending] = {}
+
+    def head(self, stream: str) -> StreamHead:
+        head = self._heads.get(stream)
+        if head is None:
+            rows = self._connection.query(READ_HEAD, (stream,))
+            if not rows:
+                raise SessionNotFound(f"there is no session {stream}")
+            head = self._heads[stream] = StreamHead(rows[0][0], bytes(rows[0][1]))
+        return head
+
+    def lock_heads(self, streams: Iterable[str]) -> None:
+        """Hold all of them until the commit, as they are now. (SQLite has one writer anyway.)"""
+        if self._connection.dialect == "postgresql":
+            for stream, seq, chained in self._connection.query(LOCK_HEADS, (list(streams),)):
+                self._heads[stream] = StreamHead(seq, bytes(chained))
+
+    def open_stream(self, stream: str) -> None:
+        self._connection.change(OPEN_STREAM, (stream, GENESIS, now_us()))
+        self._heads[stream] = StreamHead(0, GENESIS)
+
+    def lock(self, stream: str) -> StreamHead:
+        """The head as it is now; until the end of the transaction nobody else can move it."""
+        self._heads.pop(stream, None)
+        return self.head(stream)
+
+    def require_lease(self, stream: str, token: int) -> None:
+        self.lock(stream)
+        if not self._connection.query(LEASE_IS_HELD, (stream, token)):
+            raise _fenced(stream)
+
+    def forget(self, stream: str) -> None:
+        """What was done to this stream has been rolled back."""
+        self._heads.pop(stream, None)
+        self._pending.pop(stream, None)
+
+    def add(
+        self,
+        stream: str,
+        token: int | None,
+        drafts: Sequence[EventDraft],
+        refused: Callable[[Exception], None],
+        condition: WritePrecondition | None = None,
+    ) -> list[EventReceipt]:
+        """Chain the drafts onto the stream; they are written, or refused, by the next flush."""
+        unit = _Unit(drafts, condition, refused)
+        self._add(stream, token, unit)
+        return unit.recorded
+
+    def _add(self, stream: str, token: int | None, unit: _Unit) -> None:
+        pending = self._pending.get(stream)
+        if pending is not None and not pending.takes(token, unit.condition):
+            self.flush()
+            pending = None
+        head = self.head(stream)
+        if pending is None:
+            pending = self._pending[stream] = _Pending(stream, token, head, now_us())
+        pending.condition = pending.condition or unit.condition
+        pending.units.append(unit)
+        unit.recorded.clear()
+        for draft in unit.drafts:
+            head = _chain(head, draft, stream, pending)
+            told = EventReceipt(draft.id, head.seq, pending.time_us, head.hash)
+            unit.recorded.append(told)
+            if draft.beside is not None:
+                statement, row_of = draft.beside
+                pending.beside.setdefault(statement, []).append(row_of(told))
+        self._heads[stream] = head
+
+    def flush(self) -> None:
+        """Move the heads and write the rows. Units whose lease or condition is gone are refused alone."""
+        waiting = [pending for pending in self._pending.values() if pending.rows]
+        self._pending.clear()
+        if not waiting:
+            return
+        moves: dict[str, list[tuple[Any, ...]]] = {}
+        for pending in waiting:
+            statement, parameters = pending.advance()
+            moves.setdefault(statement, []).append(parameters)
+        moved = sum(self._connection.change_many(statement, move) for statement, move in moves.items())
+        if moved != len(waiting):
+            waiting = [pending for pending in waiting if self._has_moved(pending)]
+        rows = [row for pending in waiting for row in pending.rows]
+        self._connection.change_many(INSERT_EVENTS, rows)
+        for pending in waiting:
+            for statement, beside in pending.beside.items():
+                self._connection.change_many(statement, beside)
+        # What is left of a stream where a condition was refused.
+        self.flush()
+
+    def _has_moved(self, pending: _Pending) -> bool:
+        try:
+            present = self.lock(pending.stream)
+        except SessionNotFound as gone:
+            refusal: Exception = gone
+        else:
+            if present.hash == pending.rows[-1][-1]:
+                return True
+            if present != pending.before:
+                # Another process appended since this one last looked: chain the whole group again.
+                raise RetryTransaction(f"the head of {pending.stream} has moved")
+            if pending.condition is not None and self._is_held(pending):
+                self._refuse_conditional(pending)
+                return False
+            refusal = _fenced(pending.stream)
+        for unit in pending.units:
+            unit.refused(refusal)
+        return False
+
+    def _is_held(self, pending: _Pending) -> bool:
+        lease = (pending.stream, pending.token)
+        return pending.token is None or bool(self._connection.query(LEASE_IS_HELD, lease))
+
+    def _refuse_conditional(self, pending: _Pending) -> None:
+        """Nothing of the stream was written: chain the units again that had no condition."""
+        for unit in pending.units:
+            if unit.condition is None:
+                self._add(pending.stream, pending.token, unit)
+            else:
+                unit.refused(PreconditionFailed(f"the condition on session {pending.stream} is not met"))
+
+
+def _fenced(stream: str) -> SessionFenced:
+    return SessionFenced(f"the lease on session {stream} is no longer held; nothing was written")
+
+
+def _chain(head: StreamHead, draft: EventDraft, stream: str, pending: _Pending) -> StreamHead:
+    seq, scope = head.seq + 1, draft.scope
+    header = (draft.id, pending.time_us, stream, seq, scope.task, scope.parent, draft.kind)
+    chained = chain_hash(head.hash, encode_header(*header), draft.facts, draft.content_hash)
+    content = None if draft.content is None else draft.content.decode()
+    told = (draft.facts.decode(), content, draft.salt, draft.content_hash, head.hash, chained)
+    pending.rows.append(header + told)
+    return StreamHead(seq, chained)

@@ -1,0 +1,254 @@
+"""Checks the whole log and says where it first fails: what was broken, is missing, or was cut off."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import chain, islice
+
+from interlock.core.errors import SessionNotFound, StoreError
+from interlock.db.driver import DbConnection
+from interlock.log.checkpoint import HASH_AT, Anchor, store_id
+from interlock.log.erasures import RecordedErasures
+from interlock.log.hash_chain import GENESIS, chain_hash, hash_content
+from interlock.log.kinds import (
+    SYSTEM_STREAM,
+    AuthorityCompiled,
+    LogCheckpoint,
+    MessageAppended,
+    SettingsChanged,
+)
+from interlock.log.message_rows import READ_MESSAGE, content_hash
+from interlock.log.read import StoredEvent, iter_stream
+from interlock.log.verify.credentials import CredentialVerifier
+from interlock.log.verify.questions import QuestionVerifier
+from interlock.log.verify.runs import RunVerifier
+from interlock.log.verify.schema import missing_tables, schema_anomalies
+from interlock.log.verify.sessions import SessionVerifier
+from interlock.log.verify.settings import SettingsVerifier
+
+STREAMS = """
+SELECT stream FROM stream_heads UNION SELECT stream FROM events UNION SELECT session_id FROM messages
+UNION SELECT id FROM sessions UNION SELECT 'system'
+ORDER BY 1
+"""
+KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
+READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
+HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
+MESSAGES_WITHOUT_EVENT = """
+SELECT m.seq FROM messages m LEFT JOIN events e
+    ON e.stream = m.session_id AND e.seq = m.seq AND e.kind = 'message.appended'
+WHERE m.session_id = ? AND e.seq IS NULL ORDER BY m.seq LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFault:
+    """The first thing wrong in a stream. `what` is broken, missing or cut."""
+
+    stream: str
+    seq: int
+    what: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.stream} #{self.seq}: {self.detail}"
+
+
+@dataclass(slots=True)
+class VerificationReport:
+    streams: int = 0
+    events: int = 0
+    messages: int = 0
+    erased: int = 0
+    checkpoints: int = 0
+    faults: list[LogFault] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+
+def verify(
+    connection: DbConnection, *, anchor: Anchor | None = None, only: str | None = None
+) -> VerificationReport:
+    """Check every stream, or one and the checkpoints over it. Each tells at most its first fault."""
+    report = VerificationReport(
+        faults=[LogFault(SYSTEM_STREAM, 0, "missing", part) for part in missing_tables(connection)]
+    )
+    if report.faults:
+        # There is nothing left to hold the events against.
+        return report
+    report.faults.extend(
+        LogFault(SYSTEM_STREAM, 0, "broken", part) for part in schema_anomalies(connection)
+    )
+    streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
+    if only and not connection.query(KNOWN, (only, only)):
+        raise SessionNotFound(f"the log has no events of {only}")
+    erasures = RecordedErasures(connection)
+    for stream in streams:
+        report.streams += 1
+        report.faults.extend(_first_fault(connection, stream, report, erasures))
+    if anchor is not None:
+        report.faults.extend(_faults_of_anchor(connection, anchor))
+    return report
+
+
+def _first_fault(
+    connection: DbConnection, stream: str, report: VerificationReport, erasures: RecordedErasures
+) -> list[LogFault]:
+    try:
+        return list(islice(_faults_of(connection, stream, report, erasures), 1))
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
+        return [LogFault(stream, 0, "broken", f"it cannot be read ({type(error).__name__}: {error})"[:300])]
+
+
+def _faults_of(
+    connection: DbConnection, stream: str, report: VerificationReport, erasures: RecordedErasures
+) -> Iterator[LogFault]:
+    expected_seq, chained, position = 0, GENESIS, 0
+    questions, runs, session, grants = (
+        QuestionVerifier(),
+        RunVerifier(),
+        SessionVerifier(),
+        SettingsVerifier(),
+    )
+    access = CredentialVerifier()
+    for stored in iter_stream(connection, stream):
+        header = stored.header
+        expected_seq += 1
+        if header.seq != expected_seq:
+            yield LogFault(stream, expected_seq, "missing", f"the next event is #{header.seq}")
+        report.events += 1
+        yield from _faults_of_event(stored, chained, erasures)
+        yield from _faults_of_what_it_covers(connection, stored, report)
+        if header.kind.startswith("ask_user."):
+            questions.take(header.seq, stored.event())
+        if header.kind.startswith(("run.", "node.")):
+            runs.take(header.seq, stored.event())
+        session.take(stored)
+        grants.take(stored)
+        access.take(stored)
+        if stored.cursor.position <= position:
+            yield LogFault(
+                stream, header.seq, "broken", "its position in the order of all events was changed"
+            )
+        chained, position = stored.hash, stored.cursor.position
+    yield from _faults_of_head(connection, stream, expected_seq, chained)
+    for row in connection.query(MESSAGES_WITHOUT_EVENT, (stream,)):
+        yield LogFault(stream, row[0], "broken", "no event describes this transcript row")
+    for seq, what, detail in chain.from_iterable(
+        told.compare(connection, stream) for told in (questions, runs, session, grants, access)
+    ):
+        yield LogFault(stream, seq, what, detail)
+
+
+def _faults_of_event(stored: StoredEvent, chained: bytes, erasures: RecordedErasures) -> Iterator[LogFault]:
+    header = stored.header
+    if stored.prev_hash != chained:
+        yield LogFault(header.stream, header.seq, "broken", "it does not follow from the previous event")
+    facts = stored.facts.encode()
+    if chain_hash(stored.prev_hash, header.encoded(), facts, stored.content_hash) != stored.hash:
+        yield LogFault(header.stream, header.seq, "broken", "its hash does not match its header and facts")
+    if stored.is_erased:
+        if not erasures.covers(header):
+            detail = "its content is missing and no erasure is recorded"
+            yield LogFault(header.stream, header.seq, "broken", detail)
+    elif stored.content is not None:
+        content_hash = hash_content(stored.salt or b"", stored.content.encode())
+        if content_hash != stored.content_hash:
+            yield LogFault(header.stream, header.seq, "broken", "its content was changed")
+
+
+def _faults_of_what_it_covers(
+    connection: DbConnection, stored: StoredEvent, report: VerificationReport
+) -> Iterator[LogFault]:
+    """What an event vouches for elsewhere: a transcript row, or the heads of other streams."""
+    if stored.is_erased:
+        report.erased += 1
+        yield from _faults_of_erasure(connection, stored)
+        return
+    event = stored.event()
+    if isinstance(event, MessageAppended):
+        report.messages += 1
+        yield from _faults_of_message(connection, stored, event)
+    elif isinstance(event, SettingsChanged):
+        yield from _faults_of_settings(connection, stored, event)
+    elif isinstance(event, AuthorityCompiled):
+        if sha256(event.form.encode()).hexdigest() != event.digest:
+            header = stored.header
+            yield LogFault(header.stream, header.seq, "broken", "its authority does not match its digest")
+    elif isinstance(event, LogCheckpoint):
+        report.checkpoints += 1
+        yield from _faults_of_checkpoint(connection, stored, event)
+
+
+def _faults_of_erasure(connection: DbConnection, stored: StoredEvent) -> Iterator[LogFault]:
+    if stored.header.kind != MessageAppended.kind:
+        return
+    stream, seq = stored.header.stream, stored.header.seq
+    for _, content, tool_calls, _ in connection.query(READ_MESSAGE, (stream, seq)):
+        if content is not None or tool_calls is not None:
+            yield LogFault(stream, seq, "broken", "its transcript row was erased and has content again")
+
+
+def _faults_of_settings(
+    connection: DbConnection, stored: StoredEvent, event: SettingsChanged
+) -> Iterator[LogFault]:
+    stream, seq = stored.header.stream, stored.header.seq
+    rows = connection.query(READ_SETTINGS, (event.version,))
+    if not rows:
+        yield LogFault(stream, seq, "missing", f"version {event.version} of the settings is missing")
+    elif sha256(str(rows[0][0]).encode()).hexdigest() != event.document_hash:
+        yield LogFault(stream, seq, "broken", f"version {event.version} of the settings was changed")
+
+
+def _faults_of_message(
+    connection: DbConnection, stored: StoredEvent, event: MessageAppended
+) -> Iterator[LogFault]:
+    stream, seq = stored.header.stream, stored.header.seq
+    rows = connection.query(READ_MESSAGE, (stream, seq))
+    if not rows:
+        yield LogFault(stream, seq, "missing", "its transcript row is missing")
+    elif content_hash(*rows[0]).hex() != event.content_hash:
+        yield LogFault(stream, seq, "broken", "its transcript row was changed")
+
+
+def _faults_of_checkpoint(
+    connection: DbConnection, stored: StoredEvent, event: LogCheckpoint
+) -> Iterator[LogFault]:
+    which = f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq}"
+    for stream, seq, expected in event.heads:
+        rows = connection.query(HASH_AT, (stream, seq))
+        if not rows:
+            yield LogFault(stream, seq, "cut", f"{which} covers it")
+        elif bytes(rows[0][0]).hex() != expected:
+            yield LogFault(stream, seq, "broken", f"{which} has a different one")
+        elif rows[0][1] >= stored.cursor.position:
+            yield LogFault(stream, seq, "broken", f"{which} covers it, but it was moved after that")
+
+
+def _faults_of_head(
+    connection: DbConnection, stream: str, last_seq: int, chained: bytes
+) -> Iterator[LogFault]:
+    rows = connection.query(HEAD, (stream,))
+    if not rows:
+        yield LogFault(stream, last_seq, "missing", "the stream has no head row")
+        return
+    seq, head_hash = rows[0]
+    if seq > last_seq:
+        yield LogFault(stream, last_seq + 1, "cut", f"the head says that the last event is #{seq}")
+    elif seq < last_seq or bytes(head_hash) != chained:
+        yield LogFault(stream, last_seq, "broken", "the head does not match the last event")
+
+
+def _faults_of_anchor(connection: DbConnection, anchor: Anchor) -> Iterator[LogFault]:
+    if store_id(connection) != anchor.store_id:
+        yield LogFault(SYSTEM_STREAM, anchor.seq, "broken", "the anchor belongs to another store")
+        return
+    rows = connection.query(HASH_AT, (SYSTEM_STREAM, anchor.seq))
+    if not rows:
+        yield LogFault(SYSTEM_STREAM, anchor.seq, "cut", "the anchored checkpoint is missing")
+    elif bytes(rows[0][0]) != anchor.hash:
+        yield LogFault(SYSTEM_STREAM, anchor.seq, "broken", "the anchored checkpoint is different")

@@ -1,0 +1,77 @@
+"""What the database itself must be like, so that comparing its rows with events says something."""
+
+from collections.abc import Iterator, Sequence
+
+from interlock.db.database import SCHEMA_REVISION
+from interlock.db.driver import DbConnection
+from interlock.log.verify.sessions import COLUMN_IS_THERE
+
+# Tables whose rows are held against events, or lead to them, by what tells their rows apart.
+KEYS = {
+    "authorities": "digest",
+    "credentials": "id",
+    "mcp_servers": "id",
+    "mcp_tools": "server, name",
+    "messages": "session_id, seq",
+    "questions": "id",
+    "run_nodes": "session_id, number",
+    "runs": "session_id",
+    "sessions": "id",
+    "settings_versions": "version",
+    "stream_heads": "stream",
+    "tasks": "id",
+}
+# Without them nobody comes in; a backup has none.
+MAY_BE_GONE = frozenset({"credentials"})
+TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+HAS_VERSION = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
+IS_OF_VERSION = "SELECT 1 FROM alembic_version WHERE version_num = ?"
+PLANTED = {
+    "sqlite": "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
+    "postgresql": """
+SELECT 'trigger', t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
+UNION SELECT 'rule', r.rulename FROM pg_rules r WHERE r.schemaname = current_schema() ORDER BY 1, 2
+""",
+}
+
+
+def missing_tables(connection: DbConnection) -> Iterator[str]:
+    """A table that is gone would be passed over as if an older version had written the store.
+
+    PostgreSQL itself refuses to look at one.
+    """
+    if connection.dialect != "sqlite" or not _is_of_this_version(connection):
+        return
+    for name in sorted(KEYS.keys() - MAY_BE_GONE - _tables(connection)):
+        yield f"the table {name} is missing"
+    if not connection.query(COLUMN_IS_THERE):
+        yield "the definition of the table sessions was changed"
+
+
+def schema_anomalies(connection: DbConnection) -> Iterator[str]:
+    """Rows with a double, of which only one would be compared; and what changes rows in our place, now or
+    when something is next written: Interlock has no triggers and no rules."""
+    there = _tables(connection) if connection.dialect == "sqlite" else KEYS.keys()
+    for table, key in KEYS.items():
+        if table in there and (rows := connection.query(_doubles(table, key))):
+            yield f"the table {table} has more than one row of {_told(rows[0])}"
+    for what, name in connection.query(PLANTED[connection.dialect]):
+        yield f"the database has a {what} that does not belong to Interlock: {name}"[:300]
+
+
+def _doubles(table: str, key: str) -> str:
+    return f"SELECT {key} FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"  # noqa: S608 - constants
+
+
+def _told(key: Sequence[object]) -> str:
+    return ", ".join(str(part)[:64] for part in key)
+
+
+def _tables(connection: DbConnection) -> set[str]:
+    return {str(row[0]) for row in connection.query(TABLES)}
+
+
+def _is_of_this_version(connection: DbConnection) -> bool:
+    has_version = bool(connection.query(HAS_VERSION))
+    return has_version and bool(connection.query(IS_OF_VERSION, (SCHEMA_REVISION,)))

@@ -1,0 +1,85 @@
+"""The model that does what its script says (`models/script.py`), for tests and examples.
+
+It is at the item that the conversation has come to: as many answers as there are in it, so many items are
+done. So it goes on where it was after a restart, and gives every conversation its own place. A fault leaves
+no answer behind; it is raised once for the same conversation, and the item after it is the next try's.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+from interlock.models.message_decoding import conversation_key, estimate_usage, stream_reply
+from interlock.models.provider import (
+    FinishReason,
+    ModelError,
+    ModelFault,
+    ModelReply,
+    ModelRequest,
+    ModelStreamItem,
+    RequestedCall,
+)
+from interlock.models.script import Script, ScriptedTurn
+
+_ASSISTANT = b'{"role":"assistant"'
+_USER = b'{"role":"user"'
+
+
+class ScriptedProvider:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        # How often this process has failed for each state of a conversation.
+        self._failed: Counter[str] = Counter()
+
+    @property
+    def name(self) -> str:
+        return "scripted"
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
+        state = conversation_key(request)
+        turn = self._turn(request, state)
+        await asyncio.sleep(turn.sleep_ms / 1000)
+        if turn.fault is not None:
+            self._failed[state] += 1
+            raise ModelError(
+                turn.fault,
+                f"the script says: err:{turn.fault}",
+                retry_after_seconds=turn.retry_after_seconds,
+            )
+        for item in stream_reply(_reply(turn, request, state)):
+            yield item
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        pass
+
+    def _part(self, request: ModelRequest) -> str:
+        """The part of the script that this conversation follows, whatever is said in it later."""
+        first = next((message for message in request.messages if message.startswith(_USER)), b'""')
+        words = first.decode()
+        parts = dict.fromkeys(turn.when for turn in self._script if turn.when)
+        return next((part for part in parts if part in words), "")
+
+    def _turn(self, request: ModelRequest, state: str) -> ScriptedTurn:
+        answered = sum(message.startswith(_ASSISTANT) for message in request.messages)
+        failed, part = self._failed[state], self._part(request)
+        for turn in (turn for turn in self._script if turn.when == part):
+            if turn.fault is None:
+                if answered == 0:
+                    return turn
+                answered -= 1
+            elif answered == 0:
+                if failed == 0:
+                    return turn
+                failed -= 1
+        raise ModelError(ModelFault.invalid_request, f"the script ended after {len(self._script)} turns")
+
+
+def _reply(turn: ScriptedTurn, request: ModelRequest, state: str) -> ModelReply:
+    calls = tuple(
+        RequestedCall(f"call_{state}_{number}", call.name, call.arguments)
+        for number, call in enumerate(turn.calls)
+    )
+    reply = ModelReply(turn.text, calls, FinishReason.tool_calls if calls else FinishReason.stop)
+    return replace(reply, usage=estimate_usage(request, reply))

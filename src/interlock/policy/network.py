@@ -1,0 +1,21 @@
+"""Whether a policy lets what a tool runs reach the network as far as it would.
+
+A tool whose process serves all callers keeps its ports whoever calls, so a policy that closes one of them
+closes the tool.
+"""
+
+from interlock.policy.policy import ShellPolicy
+from interlock.tools.tool import BaseTool
+
+MAX_TOLD = 5
+
+
+def network_denial_reason(tool: BaseTool, policy: ShellPolicy) -> tuple[str, str] | None:
+    """The reason, and the field of the tool policy that says so; None where nothing speaks against it."""
+    if tool.uses_network and policy.network is False:
+        return "the network is switched off", "shell.network"
+    closed = tool.network_ports - policy.ports if policy.ports is not None else frozenset()
+    if not closed:
+        return None
+    told = ", ".join(str(port) for port in sorted(closed)[:MAX_TOLD])
+    return f"what it runs connects to ports that are closed here ({told})", "shell.ports"

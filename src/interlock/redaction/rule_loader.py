@@ -1,0 +1,182 @@
+"""Rules: what a secret looks like, as data with examples, and how such data is read and checked."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from interlock.redaction.candidate import Check
+from interlock.redaction.checks import CHECKS
+from interlock.redaction.pattern_parser import InvalidPattern, PatternNode, min_match_length, parse
+
+# A rule that is satisfied with less would blank out ordinary words.
+MIN_MATCH_LENGTH = 4
+MAX_RULES = 1000
+
+FOLDER = files("interlock.redaction") / "rules"
+WRITTEN = ("named.toml", "vendors.toml")
+# Made of those by `make rules`.
+READY = "ready.json"
+
+_REFERENCE = re.compile(r"\(\?&([a-z_]+)\)")
+_FIELDS = frozenset({"id", "what", "pattern", "check", "after", "must", "must_not"})
+
+
+class InvalidRules(ValueError):
+    """What is wrong with a file of rules, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionRule:
+    """Groups of the pattern catch what is secret in a match; without any, all of it is.
+
+    `after` must be found in the line before the match. Examples that `must` match lose all their
+    middle pieces.
+    """
+
+    id: str
+    what: str
+    pattern: str
+    check: Check | None = None
+    after: str | None = None
+    must: tuple[tuple[str, ...], ...] = ()
+    must_not: tuple[str, ...] = ()
+    # What stands for the pattern where only a set of them is asked (`relaxed`), if that is known.
+    loose: str = ""
+
+    @property
+    def tree(self) -> PatternNode:
+        return parse(self.pattern)
+
+
+@cache
+def load_builtin_rules() -> tuple[RedactionRule, ...]:
+    """Without their examples, and as they were made ready: to read what they are written in takes longer
+    than all that most commands do.
+    """
+    return tuple(
+        RedactionRule(**entry | {"check": CHECKS[entry["check"]] if entry["check"] else None})
+        for entry in _ready()["rules"]
+    )
+
+
+@cache
+def secret_name_pattern() -> str:
+    """What a name ends with whose value is secret, as the rules have it."""
+    pattern: str = _ready()["secret_name"]
+    return pattern
+
+
+@cache
+def _ready() -> dict[str, Any]:
+    ready: dict[str, Any] = orjson.loads((FOLDER / READY).read_bytes())
+    return ready
+
+
+def load_rule_sources() -> tuple[RedactionRule, ...]:
+    """The built-in ones as people write them, with their examples."""
+    return tuple(rule for name in WRITTEN for rule in parse_rules((FOLDER / name).read_text("utf-8"), name))
+
+
+def load_rules(path: Path) -> tuple[RedactionRule, ...]:
+    """An operator's file of rules."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRules(f"{path} cannot be read: {error}") from None
+    return parse_rules(text, str(path))
+
+
+def parse_rules(text: str, where: str) -> tuple[RedactionRule, ...]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidRules(f"{where} is not TOML: {error}") from None
+    if unknown := document.keys() - {"fragments", "rule"}:
+        raise InvalidRules(f"{where} has {min(unknown)!r}, which is neither rule nor fragments")
+    fragments, entries = document.get("fragments", {}), document.get("rule", [])
+    if not isinstance(fragments, dict) or not all(isinstance(value, str) for value in fragments.values()):
+        raise InvalidRules(f"{where}: fragments must map names to texts")
+    if not isinstance(entries, list) or len(entries) > MAX_RULES:
+        raise InvalidRules(f"{where}: rules must be a list of at most {MAX_RULES} tables, written [[rule]]")
+    return tuple(
+        _rule(entry, fragments, f"{where}, rule {number}") for number, entry in enumerate(entries, 1)
+    )
+
+
+def refuse_duplicate_ids(rules: Iterable[RedactionRule]) -> None:
+    seen: set[str] = set()
+    for rule in rules:
+        if rule.id in seen:
+            raise InvalidRules(f"there are two rules with the id {rule.id!r}")
+        seen.add(rule.id)
+
+
+def _rule(entry: Any, fragments: Mapping[str, str], where: str) -> RedactionRule:
+    if not isinstance(entry, dict):
+        raise InvalidRules(f"{where} is not a table")
+    identity = entry.get("id")
+    if not isinstance(identity, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", identity):
+        raise InvalidRules(f"{where}: id must be a short name of lower-case letters, digits and dashes")
+    where = f"{where} ({identity})"
+    if unknown := entry.keys() - _FIELDS:
+        raise InvalidRules(f"{where}: {min(unknown)!r} is not a field of a rule")
+    for field in ("what", "pattern", "check", "after"):
+        if not isinstance(entry.get(field, ""), str):
+            raise InvalidRules(f"{where}: {field} must be a text")
+    if not entry.get("pattern"):
+        raise InvalidRules(f"{where} has no pattern")
+    check = entry.get("check")
+    if check is not None and check not in CHECKS:
+        raise InvalidRules(f"{where}: there is no check {check!r}, only {', '.join(sorted(CHECKS))}")
+    return RedactionRule(
+        id=identity,
+        what=entry.get("what", identity),
+        pattern=_expanded(entry["pattern"], fragments, where),
+        check=CHECKS[check] if check else None,
+        after=_expanded(entry["after"], fragments, where) if entry.get("after") else None,
+        must=tuple(_pieces(example, where) for example in _examples(entry, "must", where)),
+        must_not=tuple("".join(_pieces(example, where)) for example in _examples(entry, "must_not", where)),
+    )
+
+
+def check_pattern(rule: RedactionRule) -> None:
+    """Refuse what cannot be matched in linear time, or would match next to nothing."""
+    for pattern in (rule.pattern, rule.after):
+        try:
+            tree = parse(pattern or "")
+        except InvalidPattern as error:
+            raise InvalidRules(f"rule {rule.id}: {error}") from None
+        if pattern == rule.pattern and min_match_length(tree) < MIN_MATCH_LENGTH:
+            raise InvalidRules(f"rule {rule.id}: a match must have at least {MIN_MATCH_LENGTH} characters")
+    if not rule.must:
+        raise InvalidRules(f"rule {rule.id} has no example that it must match")
+
+
+def _examples(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
+    examples = entry.get(field, [])
+    if not isinstance(examples, list):
+        raise InvalidRules(f"{where}: {field} must be a list of examples")
+    return examples
+
+
+def _pieces(example: Any, where: str) -> tuple[str, ...]:
+    pieces = [example] if isinstance(example, str) else example
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise InvalidRules(f"{where}: an example must be a text, or a list of its parts")
+    return tuple(pieces)
+
+
+def _expanded(pattern: str, fragments: Mapping[str, str], where: str) -> str:
+    def fragment(found: re.Match[str]) -> str:
+        if found[1] not in fragments:
+            raise InvalidRules(f"{where}: there is no fragment {found[1]!r}")
+        return f"(?:{fragments[found[1]]})"
+
+    return _REFERENCE.sub(fragment, pattern)

@@ -1,0 +1,32 @@
+"""Tells of a process in the log, when the store takes it. What the process does never waits for it."""
+
+import asyncio
+
+from interlock.core.errors import StatementRefused, StoreError
+from interlock.core.logging import StructuredLogger
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.log.stream_appender import EventDraft
+from interlock.log.writer import EventLog
+
+_log = StructuredLogger(__name__)
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 10.0
+
+
+async def append_with_retry(log: EventLog, draft: EventDraft) -> None:
+    """Until it is written, or never can be.
+
+    Where the answer to a commit is lost it may have been written: then it stands there twice, under one id.
+    """
+    delay = FIRST_DELAY_SECONDS
+    while True:
+        try:
+            await log.queue_drafts(SYSTEM_STREAM, draft)
+            return
+        except StatementRefused as error:
+            _log.warning("process_not_recorded", kind=draft.kind, error=str(error))
+            return
+        except StoreError as error:
+            _log.warning("process_not_recorded_yet", kind=draft.kind, error=str(error))
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, LONGEST_DELAY_SECONDS)

@@ -1,0 +1,226 @@
+"""What the tasks of this process do right now, for whoever watches: pieces of text before they are stored.
+
+Everything else that is told here is in the log already. A watcher that falls behind is cut off: it goes on
+from the log, and asks for the running text again.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, assert_never
+
+from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
+from interlock.core.unbounded_queue import UnboundedQueue
+from interlock.runtime.bus import (
+    Bus,
+    BusMessage,
+    CancelRequested,
+    LogAppended,
+    ResyncRequested,
+    TextAppended,
+    TextEnded,
+    WorkAvailable,
+)
+from interlock.runtime.task_rows import Task
+
+# How many pieces may wait for one watcher.
+MAX_WAITING = 4096
+# Of one answer that another process gives: no model is let say more, but who is on a wire may.
+MAX_HEARD_CHARS = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RunningText:
+    """The answer of a turn that is still being given, from its beginning."""
+
+    task_id: str
+    turn: int
+    text: str
+
+
+@dataclass(slots=True)
+class RunningTextBuffer:
+    """That answer as it comes."""
+
+    task_id: str
+    turn: int
+    pieces: list[str] = field(default_factory=list)
+    chars: int = 0
+    # Another process gives it.
+    is_remote: bool = False
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.chars += len(text)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.task_id, self.turn
+
+
+class LiveSubscriber(Protocol):
+    def tell(self, task: Task, event: AgentEvent) -> bool:
+        """False: it has fallen behind and hears no more. It never waits."""
+
+    def on_remote_change(self) -> None:
+        """Another process said more of the running text, ended it, or wrote more to the log."""
+
+
+class LiveSubscription:
+    """One watcher of one session; iterate over it. It ends by itself when it was cut off."""
+
+    def __init__(self) -> None:
+        self._told: UnboundedQueue[tuple[Task, AgentEvent] | None] = UnboundedQueue()
+        self.was_cut_off = False
+
+    def tell(self, task: Task, event: AgentEvent) -> bool:
+        """False: it has fallen behind and hears no more."""
+        if len(self._told) >= MAX_WAITING:
+            self.was_cut_off = True
+            self.end()
+            return False
+        self._told.put((task, event))
+        return True
+
+    def on_remote_change(self) -> None:
+        """Whoever works on a session in another process is followed by the log."""
+
+    def end(self) -> None:
+        """After what was told until now, nothing more."""
+        self._told.put(None)
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
+        while (told := await self._told.next()) is not None:
+            yield told
+
+
+class LiveStream:
+    """On one event loop. `publish` never waits. Over a wire, other processes hear the running texts too."""
+
+    def __init__(self, bus: Bus | None = None) -> None:
+        self._bus = bus
+        self._hearing: list[Callable[[AgentEvent], None]] = []
+        self._watchers: dict[str, set[LiveSubscriber]] = {}
+        self._texts: dict[str, RunningTextBuffer] = {}
+
+    def publish(self, task: Task, event: AgentEvent) -> None:
+        self._keep_text(task, event)
+        if self._bus is not None and isinstance(event, TextDelta):
+            self._bus.send(TextAppended(task.session_id, task.id, event.turn, event.offset, event.text))
+        for hear in self._hearing:
+            hear(event)
+        for watcher in tuple(self._watchers.get(task.session_id, ())):
+            if not watcher.tell(task, event):
+                self._watchers[task.session_id].discard(watcher)
+
+    def hear(self, hear: Callable[[AgentEvent], None]) -> None:
+        """Have it told everything, of all sessions, from now on: for counting."""
+        self._hearing.append(hear)
+
+    def ended(self, task: Task) -> None:
+        """Nobody gives this task's answer any more, whatever became of it."""
+        self._forget(task)
+
+    def receive(self, signal: BusMessage) -> None:
+        """What another process said over the wire."""
+        match signal:
+            case TextAppended():
+                self._receive(signal)
+            case TextEnded(session_id, task_id):
+                known = self._texts.get(session_id)
+                if known is not None and known.is_remote and known.task_id == task_id:
+                    del self._texts[session_id]
+                self._tell_of_more(session_id)
+            case LogAppended(session_id):
+                self._tell_of_more(session_id)
+            case ResyncRequested(session_id):
+                self._tell_whole(session_id)
+            case WorkAvailable() | CancelRequested():
+                pass
+            case _:
+                assert_never(signal)
+
+    def running_text(self, session_id: str) -> RunningText | None:
+        """To be followed by what a watcher hears that was there before this was asked."""
+        found = self._texts.get(session_id)
+        return None if found is None else RunningText(found.task_id, found.turn, "".join(found.pieces))
+
+    def running_buffer(self, session_id: str) -> "RunningTextBuffer | None":
+        """The same as it grows: only read it. Another turn has another."""
+        return self._texts.get(session_id)
+
+    @contextmanager
+    def watch(self, session_id: str) -> Iterator[LiveSubscription]:
+        watching = LiveSubscription()
+        self.subscribe(session_id, watching)
+        try:
+            yield watching
+        finally:
+            self.unsubscribe(session_id, watching)
+
+    def subscribe(self, session_id: str, watcher: LiveSubscriber) -> None:
+        watchers = self._watchers.setdefault(session_id, set())
+        if not watchers and self._bus is not None:
+            self._bus.watch(session_id)
+        watchers.add(watcher)
+
+    def unsubscribe(self, session_id: str, watcher: LiveSubscriber) -> None:
+        watchers = self._watchers.get(session_id, set())
+        watchers.discard(watcher)
+        if not watchers and self._watchers.pop(session_id, None) is not None:
+            self._unwatch(session_id)
+
+    def _unwatch(self, session_id: str) -> None:
+        known = self._texts.get(session_id)
+        if known is not None and known.is_remote:
+            del self._texts[session_id]
+        if self._bus is not None:
+            self._bus.unwatch(session_id)
+
+    def _keep_text(self, task: Task, event: AgentEvent) -> None:
+        if isinstance(event, TextDelta):
+            known = self._texts.get(task.session_id)
+            if known is None or known.place != (task.id, event.turn) or event.offset == 0:
+                known = self._texts[task.session_id] = RunningTextBuffer(task.id, event.turn)
+            known.add(event.text)
+        elif isinstance(event, TurnCompleted | TaskEnded):
+            self._forget(task)
+
+    def _forget(self, task: Task) -> None:
+        if self._texts.pop(task.session_id, None) is not None and self._bus is not None:
+            self._bus.send(TextEnded(task.session_id, task.id))
+
+    # -- texts of other processes --
+
+    def _receive(self, piece: TextAppended) -> None:
+        if piece.session_id not in self._watchers:
+            return
+        known = self._texts.get(piece.session_id)
+        if known is not None and not known.is_remote:
+            # The answer is given here; whoever else says something has lost the session.
+            return
+        if piece.offset == 0:
+            known = self._texts[piece.session_id] = RunningTextBuffer(
+                piece.task_id, piece.turn, is_remote=True
+            )
+        elif known is None or known.place != (piece.task_id, piece.turn) or known.chars < piece.offset:
+            self._ask_for_whole(piece.session_id)
+            return
+        if known.chars > piece.offset or not piece.text or known.chars + len(piece.text) > MAX_HEARD_CHARS:
+            return
+        known.add(piece.text)
+        self._tell_of_more(piece.session_id)
+
+    def _tell_of_more(self, session_id: str) -> None:
+        for watcher in tuple(self._watchers.get(session_id, ())):
+            watcher.on_remote_change()
+
+    def _ask_for_whole(self, session_id: str) -> None:
+        if self._bus is not None:
+            self._bus.send(ResyncRequested(session_id))
+
+    def _tell_whole(self, session_id: str) -> None:
+        known = self._texts.get(session_id)
+        if self._bus is not None and known is not None and not known.is_remote:
+            text = "".join(known.pieces)
+            self._bus.send(TextAppended(session_id, known.task_id, known.turn, 0, text))

@@ -1,0 +1,355 @@
+"""The wire between machines: a NATS server, whose JetStream keeps the rings until a worker has room.
+
+A ring goes into a work queue and is handed to one worker, which takes it off at once: whether the session
+is then worked on is for the leases and the rows to say, and what is lost on the way is found by looking.
+Running answers go over plain subjects, to the processes that watch the session, put together every few
+milliseconds. While the server is away, nothing is sent and nothing is kept.
+"""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import nats
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+
+from interlock.core.logging import StructuredLogger
+from interlock.runtime.bus import (
+    BusHandler,
+    BusMessage,
+    CancelRequested,
+    ResyncRequested,
+    TextAppended,
+    WorkAvailable,
+    decode_message,
+    encode_message,
+)
+from interlock.runtime.send_buffer import SendBuffer
+
+_log = StructuredLogger(__name__)
+
+CONSUMER = "workers"
+RETRY_SECONDS = 1.0
+CONNECT_SECONDS = 3
+# A ring that nobody took for so long is old news: whoever looks has found it.
+RING_SECONDS = 3600
+TAKE_SECONDS = 5.0
+# While there is no room.
+ROOM_SECONDS = 0.05
+ACK_SECONDS = 10
+# What other pieces come within this time go into the same message.
+GATHER_SECONDS = 0.02
+# What a server that does not keep up may leave unread before this process stops talking to it.
+MAX_UNSAID_BYTES = 4 * 1024 * 1024
+# A gateway that does not keep up loses pieces, and asks for the whole.
+MAX_UNREAD, MAX_UNREAD_BYTES = 4096, 8 * 1024 * 1024
+
+_SUBJECT_TOKEN = re.compile("[A-Za-z0-9_-]+")
+_FAULTS = (nats.errors.Error, OSError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class NatsServers:
+    """Of one cluster, and how to come in."""
+
+    addresses: Sequence[str]
+    user: str
+    password: str = field(repr=False)
+    tls: ssl.SSLContext | None = None
+
+    async def connect(self, client: Client, *, name: str, **more: Any) -> None:
+        await client.connect(
+            list(self.addresses),
+            name=name,
+            user=self.user,
+            password=self.password,
+            tls=self.tls,
+            connect_timeout=CONNECT_SECONDS,
+            **more,
+        )
+
+
+async def check_nats_servers(servers: NatsServers, prefix: str) -> str:
+    """What is wrong with these servers now; empty where they can be used."""
+    client, faults = Client(), []
+
+    async def keep(error: Exception) -> None:
+        faults.append(error)
+
+    try:
+        await servers.connect(
+            client, name="interlock doctor", error_cb=keep, max_reconnect_attempts=1, reconnect_time_wait=0
+        )
+        await NatsBus(servers, prefix).open_queue(client.jetstream(timeout=CONNECT_SECONDS))
+    except _FAULTS as error:
+        told = faults[0] if faults else error
+        return str(told) or type(told).__name__
+    finally:
+        with suppress(*_FAULTS):
+            await client.close()
+    return ""
+
+
+class NatsBus:
+    def __init__(self, servers: NatsServers, prefix: str) -> None:
+        self._servers = servers
+        self._prefix = prefix
+        self._stream = f"{prefix}-work"
+        self._outgoing: SendBuffer[Subscription] = SendBuffer()
+        self._watched: dict[str, Subscription | None] = {}
+        self._client: Client | None = None
+        self._hear: BusHandler = lambda _signal: None
+        self._is_told = False
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client is not None and self._client.is_connected
+
+    @property
+    def has_others(self) -> bool:
+        return self.is_connected
+
+    def send(self, signal: BusMessage) -> None:
+        if self.is_connected and _SUBJECT_TOKEN.fullmatch(signal.session_id):
+            self._outgoing.put(signal)
+
+    def watch(self, session_id: str) -> None:
+        if _SUBJECT_TOKEN.fullmatch(session_id):
+            self._watched.setdefault(session_id, None)
+            self._outgoing.put(ResyncRequested(session_id))
+
+    def unwatch(self, session_id: str) -> None:
+        subscription = self._watched.pop(session_id, None)
+        if subscription is not None:
+            self._outgoing.let_go(subscription)
+
+    async def run(self, hear: BusHandler, has_room: Callable[[], bool]) -> None:
+        self._hear = hear
+        while True:
+            try:
+                await self._one_connection(has_room)
+            except Exception as error:  # noqa: BLE001 - whatever a server or a peer sends, the next try may go well
+                self._tell_fault(error)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    # -- one connection, through its breaks --
+
+    async def _one_connection(self, has_room: Callable[[], bool]) -> None:
+        closed = asyncio.Event()
+        client = Client()
+        await self._servers.connect(
+            client,
+            name="interlock",
+            error_cb=self._faulty,
+            disconnected_cb=self._lost,
+            reconnected_cb=self._found,
+            closed_cb=_setting(closed),
+            reconnect_time_wait=1,
+            max_reconnect_attempts=-1,
+            ping_interval=5,
+            max_outstanding_pings=2,
+            pending_size=MAX_UNSAID_BYTES,
+            no_echo=True,
+        )
+        try:
+            await self._subscribe(client)
+            # The server has it all before anybody is told that this process listens.
+            await client.flush(CONNECT_SECONDS)
+            self._client = client
+            self._connected()
+            await _first_of(self._say(client), self._take(client, has_room), closed.wait())
+        finally:
+            self._client = None
+            self._watched = dict.fromkeys(self._watched)
+            with suppress(*_FAULTS):
+                await asyncio.wait_for(client.close(), CONNECT_SECONDS)
+
+    async def _subscribe(self, client: Client) -> None:
+        for kind in (CancelRequested, ResyncRequested):
+            await self._listen(client, self._subject(kind, "*"))
+        for session_id in self._watched:
+            self._outgoing.put(ResyncRequested(session_id))
+
+    async def _listen(self, client: Client, subject: str) -> Subscription:
+        return await client.subscribe(
+            subject,
+            cb=self._heard,
+            pending_msgs_limit=MAX_UNREAD,
+            pending_bytes_limit=MAX_UNREAD_BYTES,
+        )
+
+    async def _heard(self, message: Msg) -> None:
+        signal = decode_message(message.data)
+        if signal is not None and message.subject.endswith(f".{signal.session_id}"):
+            self._hear(signal)
+
+    # -- saying --
+
+    async def _say(self, client: Client) -> None:
+        while not _is_cancelled():
+            signals, released = await self._outgoing.next()
+            if client.is_connected:
+                with suppress(*_FAULTS):
+                    await self._say_all(client, signals, released)
+            await asyncio.sleep(GATHER_SECONDS if self._outgoing.is_busy else 0)
+
+    async def _say_all(
+        self, client: Client, signals: Iterable[BusMessage], released: Iterable[Subscription]
+    ) -> None:
+        for subscription in released:
+            await subscription.unsubscribe()
+        for signal in signals:
+            if _is_cancelled():
+                return
+            await self._say_one(client, signal)
+
+    async def _say_one(self, client: Client, signal: BusMessage) -> None:
+        session_id = signal.session_id
+        # A watch begins with asking for the whole: by then it must be heard.
+        if isinstance(signal, ResyncRequested) and self._watched.get(session_id, client) is None:
+            subscription = await self._listen(client, self._subject(TextAppended, session_id))
+            if session_id not in self._watched:
+                await subscription.unsubscribe()
+                return
+            self._watched[session_id] = subscription
+        await client.publish(self._subject(type(signal), session_id), encode_message(signal))
+
+    def _subject(self, kind: type[BusMessage], session_id: str) -> str:
+        name = {WorkAvailable: "work", CancelRequested: "stir", ResyncRequested: "wanted"}.get(kind, "live")
+        return f"{self._prefix}.{name}.{session_id}"
+
+    # -- taking rings, one at a time, while there is room --
+
+    async def _take(self, client: Client, has_room: Callable[[], bool]) -> None:
+        stream = client.jetstream(timeout=CONNECT_SECONDS)
+        rings: JetStreamContext.PullSubscription | None = None
+        while True:
+            # Asked for while the server is away, everything would come at once when it is back.
+            if not has_room() or not client.is_connected:
+                await asyncio.sleep(ROOM_SECONDS)
+                continue
+            try:
+                if rings is None:
+                    rings = await self.open_queue(stream)
+                [message] = await rings.fetch(1, timeout=TAKE_SECONDS)
+                await self._take_one(message, has_room)
+            except nats.errors.TimeoutError:
+                # Nothing to do; or the queue is gone with the server's storage.
+                if not await self._queue_is_there(stream):
+                    await _give_up(rings)
+                    rings = None
+            except Exception as error:  # noqa: BLE001 - also what the client makes of an odd message
+                self._tell_fault(error)
+                await _give_up(rings)
+                rings = None
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _take_one(self, message: Msg, has_room: Callable[[], bool]) -> None:
+        if not has_room():
+            await message.nak()
+            return
+        await message.ack()
+        session_id = message.subject.rpartition(".")[2]
+        self._hear(WorkAvailable(session_id))
+
+    async def open_queue(self, stream: JetStreamContext) -> JetStreamContext.PullSubscription:
+        await stream.add_stream(
+            StreamConfig(
+                name=self._stream,
+                subjects=[f"{self._prefix}.work.*"],
+                retention=RetentionPolicy.WORK_QUEUE,
+                storage=StorageType.FILE,
+                max_age=RING_SECONDS,
+                # Rung again before it was taken is still one ring.
+                max_msgs_per_subject=1,
+            )
+        )
+        await stream.add_consumer(
+            self._stream,
+            ConsumerConfig(
+                durable_name=CONSUMER,
+                ack_policy=AckPolicy.EXPLICIT,
+                ack_wait=ACK_SECONDS,
+                # What nobody can take is not offered for ever; whoever looks finds the session.
+                max_deliver=5,
+            ),
+        )
+        return await stream.pull_subscribe_bind(CONSUMER, self._stream)
+
+    async def _queue_is_there(self, stream: JetStreamContext) -> bool:
+        try:
+            await stream.consumer_info(self._stream, CONSUMER)
+        except nats.js.errors.NotFoundError:
+            return False
+        except _FAULTS:
+            # Not to be told now. It is asked again.
+            return True
+        return True
+
+    # -- what happens to the connection; none of these may raise --
+
+    async def _faulty(self, error: Exception) -> None:
+        self._tell_fault(error)
+
+    async def _lost(self) -> None:
+        # Unless it is this process that ends it.
+        if self._client is not None:
+            self._tell_fault("the connection was lost")
+
+    async def _found(self) -> None:
+        self._connected()
+        for session_id in self._watched:
+            self._outgoing.put(ResyncRequested(session_id))
+
+    def _connected(self) -> None:
+        if self._is_told:
+            _log.warning("nats_is_back")
+            self._is_told = False
+
+    def _tell_fault(self, error: object) -> None:
+        """Once for each time that it is away: it is tried every second."""
+        level = _log.debug if self._is_told else _log.warning
+        level("nats_is_away", error=str(error) or type(error).__name__)
+        self._is_told = True
+
+
+def _is_cancelled() -> bool:
+    """The client swallows a cancellation that meets it while it waits for a server that does not read."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _setting(event: asyncio.Event) -> Callable[[], Coroutine[Any, Any, None]]:
+    async def call() -> None:
+        event.set()
+
+    return call
+
+
+async def _give_up(rings: JetStreamContext.PullSubscription | None) -> None:
+    if rings is not None:
+        with suppress(*_FAULTS):
+            await rings.unsubscribe()
+
+
+async def _first_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Until one of them ends; then none goes on."""
+    running = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for work in done:
+            work.result()
+    finally:
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,82 @@
+"""What is still to be said over a wire that takes its time, put together where it can be."""
+
+import asyncio
+from typing import Generic, TypeVar
+
+from interlock.runtime.bus import BusMessage, TextAppended, TextEnded
+
+T = TypeVar("T")
+
+# Sessions with something to say. Beyond that the oldest is dropped: whoever misses it asks, or looks.
+MAX_WAITING = 20_000
+# A message of NATS may have 1 MiB; a character of a piece at most 6 bytes.
+MAX_PIECE_CHARS = 100_000
+
+
+class SendBuffer(Generic[T]):
+    """On one event loop. Pieces of one answer that follow one another become one."""
+
+    def __init__(self) -> None:
+        # The texts by their session; of everything else, the same said twice is said once.
+        self._waiting: dict[str | BusMessage, list[BusMessage]] = {}
+        self._released: list[T] = []
+        self._some = asyncio.Event()
+        # Pieces are coming, so that waiting a little brings more of them together.
+        self.is_busy = False
+
+    def put(self, signal: BusMessage) -> None:
+        while len(self._waiting) >= MAX_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        match signal:
+            case TextAppended():
+                self._put_text(signal, self._waiting.setdefault(signal.session_id, []))
+            case TextEnded(session_id):
+                # It ends what came before it, so it is said after that.
+                self._waiting.setdefault(session_id, []).append(signal)
+            case _:
+                self._waiting[signal] = [signal]
+        self._some.set()
+
+    def let_go(self, thing: T) -> None:
+        """Whatever the connection holds that is no longer wanted."""
+        self._released.append(thing)
+        self._some.set()
+
+    async def next(self) -> tuple[list[BusMessage], list[T]]:
+        """Everything that waits; it is given away with this."""
+        await self._some.wait()
+        self._some.clear()
+        waiting, self._waiting = self._waiting, {}
+        released, self._released = self._released, []
+        signals = [signal for some in waiting.values() for signal in some]
+        self.is_busy = any(isinstance(signal, TextAppended) for signal in signals)
+        return signals, released
+
+    def _put_text(self, piece: TextAppended, said: list[BusMessage]) -> None:
+        if said and (joined := _joined(said[-1], piece)) is not None:
+            said[-1] = joined
+        else:
+            said += _parts(piece)
+
+
+def _joined(before: BusMessage, piece: TextAppended) -> TextAppended | None:
+    """Both as one, where the second goes on where the first ends."""
+    if (
+        not isinstance(before, TextAppended)
+        or (before.task_id, before.turn) != (piece.task_id, piece.turn)
+        or before.offset + len(before.text) != piece.offset
+        or len(before.text) + len(piece.text) > MAX_PIECE_CHARS
+    ):
+        return None
+    return TextAppended(
+        piece.session_id, piece.task_id, piece.turn, before.offset, before.text + piece.text
+    )
+
+
+def _parts(piece: TextAppended) -> list[BusMessage]:
+    cuts = range(0, max(len(piece.text), 1), MAX_PIECE_CHARS)
+    return [
+        TextAppended(piece.session_id, piece.task_id, piece.turn, piece.offset + cut, part)
+        for cut in cuts
+        if (part := piece.text[cut : cut + MAX_PIECE_CHARS]) or not cut
+    ]

@@ -1,0 +1,239 @@
+"""Works through the tasks of one session, one after another, as long as its lease is held.
+
+It is given the lease by whoever took it: a worker that looks for work, or a terminal that has its person
+in front of it.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar, assert_never
+
+from interlock.core.errors import QuestionNotFound, StatementRefused, StoreError, WrongTaskStatus
+from interlock.core.logging import StructuredLogger
+from interlock.gates.recovery import record_interrupted_calls
+from interlock.log.writer import EventLog, Transaction
+from interlock.runtime.attempt import AttemptEnd, AttemptInterrupted, LeaseLost, StopSignals, attempt
+from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskHandler, WaitingOutcome
+from interlock.runtime.task_rows import Task, TaskStatus
+from interlock.runtime.tasks import TaskService
+from interlock.runtime.work_queue import WorkQueue
+from interlock.sessions.leases import Lease, SessionLeases
+
+_log = StructuredLogger(__name__)
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
+# Each is another attempt, which may cost money.
+MAX_LEFT_OFF = 12
+
+
+class SessionRunner:
+    """`stop` takes effect on all sessions that are worked on with it.
+
+    Given `leases`, a session is given back together with the end of its last task; else it is kept.
+    """
+
+    def __init__(
+        self,
+        handler: TaskHandler,
+        *,
+        log: EventLog,
+        tasks: TaskService,
+        backlog: WorkQueue,
+        cancel_grace_seconds: float,
+        stop_grace_seconds: float,
+        leases: SessionLeases | None = None,
+    ) -> None:
+        self._handler = handler
+        self._leases = leases
+        self._log = log
+        self._tasks = tasks
+        self._backlog = backlog
+        self._cancel_grace_seconds = cancel_grace_seconds
+        self._stop_grace_seconds = stop_grace_seconds
+        self._cancelled: dict[str, asyncio.Event] = {}
+        # Cancelled here, and by whom: before anything else of such a task is written, this is.
+        self._withdrawn: dict[str, str] = {}
+        self.stopping = asyncio.Event()
+        self.hurrying = asyncio.Event()
+
+    async def run(self, lease: Lease, begun: Task | None = None) -> bool:
+        """Until nothing is left to do now, or it is told to stop. False: the session was lost meanwhile.
+
+        `begun` is a task that was taken up together with the session.
+        """
+        if begun is not None and not await self._go_through(begun, lease):
+            return False
+        last, left_off = begun.id if begun else "", 0
+        while not self.stopping.is_set() and not lease.tenure.is_over:
+            task = await _retry_while_leased(lambda: self._tasks.resumable(lease.session_id), lease)
+            if task is None:
+                break
+            left_off = left_off + 1 if task.id == last else 0
+            if not await self._work_task(task, lease, left_off):
+                return False
+            last = task.id
+        return True
+
+    @property
+    def at_work(self) -> tuple[str, ...]:
+        """The tasks that are worked on right now."""
+        return tuple(self._cancelled)
+
+    def cancel(self, task_id: str, *, who: str) -> None:
+        """Stop it at once, whether or not the store can be told now; and let nothing more come of it."""
+        self._withdrawn[task_id] = who
+        if task_id in self._cancelled:
+            self._cancelled[task_id].set()
+
+    async def deliver_cancels(self) -> None:
+        """Tell the tasks that run what somebody else wrote into the store about them."""
+        if not self._cancelled:
+            return
+        for task_id in await self._backlog.to_stop() & self._cancelled.keys():
+            self._cancelled[task_id].set()
+
+    async def _work_task(self, task: Task, lease: Lease, left_off: int) -> bool:
+        """`left_off`: how often in a row it was so here already, because the store was away."""
+        if left_off:
+            with suppress(TimeoutError):
+                seconds = min(FIRST_DELAY_SECONDS * 2**left_off, LONGEST_DELAY_SECONDS)
+                await asyncio.wait_for(self.stopping.wait(), seconds)
+        task = await self._start(task, lease)
+        if task.status is not TaskStatus.running:
+            return True
+        return await self._go_through(task, lease, left_off)
+
+    async def _go_through(self, task: Task, lease: Lease, left_off: int = 0) -> bool:
+        """One attempt at a task that runs, and what it came to."""
+        end = await self._attempted(task, lease)
+        if isinstance(end, AttemptInterrupted) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
+            end = FailedOutcome(
+                f"the store was unavailable {left_off + 1} times in a row while the task ran; retry it"
+            )
+        if isinstance(end, LeaseLost):
+            _log.warning("task_lost", task_id=task.id, session_id=task.session_id, worker=lease.holder)
+            return False
+        tries = itertools.count()
+
+        async def written_down() -> None:
+            await self._tell_withdrawn(task.id)
+            if next(tries):
+                present = await self._tasks.present(task.id)
+                # Perhaps it was written, and only the answer got lost: the session may be given back too.
+                if present.status.is_end:
+                    return
+                if present.is_cancel_requested:
+                    await self._end_cancelled(present, lease)
+                    return
+            await self._write_down(task, end, lease)
+
+        await _retry_while_leased(written_down, lease)
+        return True
+
+    async def _attempted(self, task: Task, lease: Lease) -> AttemptEnd:
+        cancelled = self._cancelled[task.id] = asyncio.Event()
+        if task.id in self._withdrawn:
+            cancelled.set()
+        try:
+            return await attempt(self._handler, task, lease, self._signals(cancelled))
+        finally:
+            del self._cancelled[task.id]
+            self._log.clear_failed(lease.session_id, lease.token)
+
+    async def _start(self, task: Task, lease: Lease) -> Task:
+        if task.is_cancel_requested:
+            return await _retry_while_leased(lambda: self._end_cancelled(task, lease), lease)
+
+        async def settled() -> None:
+            if task.attempts:
+                await record_interrupted_calls(self._log, task.session_id, token=lease.token)
+
+        tries = itertools.count()
+
+        async def started() -> Task:
+            if next(tries):
+                # Perhaps it was written, and only the answer got lost: nobody else can have done it.
+                present = await self._tasks.present(task.id)
+                if present.attempts > task.attempts:
+                    return present
+            await self._tell_withdrawn(task.id)
+            return await self._tasks.start(task.id, lease)
+
+        await _retry_while_leased(settled, lease)
+        return await _retry_while_leased(started, lease)
+
+    async def _end_cancelled(self, task: Task, lease: Lease) -> Task:
+        """It was begun and is to stop: the little that is left to write is written on a full disk too."""
+        await record_interrupted_calls(self._log, task.session_id, token=lease.token, on_full_disk=True)
+        return await self._tasks.end_cancelled(task.id, lease)
+
+    async def _tell_withdrawn(self, task_id: str) -> None:
+        who = self._withdrawn.get(task_id)
+        if who is not None:
+            with suppress(WrongTaskStatus):
+                await self._tasks.cancel(task_id, who=who)
+            self._withdrawn.pop(task_id, None)
+
+    def _signals(self, cancelled: asyncio.Event) -> StopSignals:
+        return StopSignals(
+            cancelled=cancelled,
+            cancel_grace_seconds=self._cancel_grace_seconds,
+            stopping=self.stopping,
+            stop_grace_seconds=self._stop_grace_seconds,
+            hurrying=self.hurrying,
+        )
+
+    async def _write_down(self, task: Task, end: AttemptEnd, lease: Lease) -> None:
+        match end:
+            case DoneOutcome():
+                await self._finish(task, TaskStatus.done, "", lease)
+            case FailedOutcome(reason):
+                await self._finish(task, TaskStatus.failed, reason, lease)
+            case WaitingOutcome(question_id):
+                await self._park(task, question_id, lease)
+            case AttemptInterrupted():
+                await self._tasks.put_back(task.id, lease)
+            case LeaseLost():
+                pass
+            case _:
+                assert_never(end)
+
+    async def _finish(self, task: Task, status: TaskStatus, reason: str, lease: Lease) -> None:
+        leases = self._leases
+        if leases is None:
+            await self._tasks.finish(task.id, status, reason, lease)
+            return
+
+        def leave(transaction: Transaction) -> None:
+            leases.release_within(transaction, lease)
+
+        if await self._tasks.finish_and(leave, task.id, status, reason, lease):
+            leases.mark_released(lease)
+
+    async def _park(self, task: Task, question_id: str, lease: Lease) -> None:
+        try:
+            await self._tasks.wait(task.id, question_id, lease)
+        except QuestionNotFound as error:
+            await self._tasks.finish(task.id, TaskStatus.failed, str(error), lease)
+
+
+T = TypeVar("T")
+
+
+async def _retry_while_leased(work: Callable[[], Awaitable[T]], lease: Lease) -> T:
+    """What a task comes to is worth waiting for the store, as long as the session is ours."""
+    delay = FIRST_DELAY_SECONDS
+    while True:
+        try:
+            return await work()
+        except StatementRefused:
+            raise
+        except StoreError as error:
+            _log.warning("store_is_waited_for", session_id=lease.session_id, error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(lease.lost.wait(), delay)
+            if lease.lost.is_set():
+                raise
+            delay = min(2 * delay, LONGEST_DELAY_SECONDS)

@@ -1,0 +1,279 @@
+"""A task as a row, and every statement about such rows."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from interlock.config.modes import ToolMode
+from interlock.core.errors import TaskNotFound, UserError
+from interlock.db.driver import DbConnection, Row
+from interlock.log.stream_appender import EventScope
+
+# Of what a task was about.
+MAX_SHOWN = 120
+
+
+class TaskStatus(StrEnum):
+    queued = "queued"
+    running = "running"
+    waiting = "waiting"
+    done = "done"
+    failed = "failed"
+    cancelled = "cancelled"
+
+    @property
+    def is_end(self) -> bool:
+        return self in {TaskStatus.done, TaskStatus.failed, TaskStatus.cancelled}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One message that is to be worked on, in the order of the table's columns.
+
+    `message_seq` is the message's number and the task's place in its session. `mode` is the session's when
+    the message was sent; each start makes it the stricter of itself and the session's, and so does a switch
+    of the session's mode once the task has begun.
+    """
+
+    id: str
+    session_id: str
+    message_seq: int
+    status: TaskStatus
+    mode: ToolMode
+    who: str
+    credential_id: str | None = None
+    created_us: int
+    started_us: int | None = None
+    ended_us: int | None = None
+    attempts: int = 0
+    interruptions: int = 0
+    cancel_requested_us: int | None = None
+    cancel_requested_by: str | None = None
+    reason: str | None = None
+    question_id: str | None = None
+    retry_of: str | None = None
+    queued_event: str
+    started_event: str | None = None
+
+    @property
+    def scope(self) -> EventScope:
+        """Where what is done for it now stands in the tree of causes."""
+        return EventScope(self.id, self.started_event or self.queued_event)
+
+    @property
+    def is_cancel_requested(self) -> bool:
+        return self.cancel_requested_us is not None
+
+    def as_row(self) -> Row:
+        values = (getattr(self, name) for name in _COLUMNS)
+        return tuple(value.value if isinstance(value, StrEnum) else value for value in values)
+
+
+_COLUMNS = tuple(field.name for field in fields(Task))
+_NAMES = ", ".join(_COLUMNS)
+
+INSERT = f"INSERT INTO tasks ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
+
+# People do not see the tasks of a deleted session.
+_IS_SHOWN = """
+NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = tasks.session_id AND s.deleted_us IS NOT NULL)
+"""
+
+SESSION_OF = "SELECT session_id FROM tasks WHERE id = ?"
+READ = f"SELECT {_NAMES} FROM tasks WHERE id = ?"  # noqa: S608
+READ_SHOWN = f"{READ} AND {_IS_SHOWN}"
+
+# A session's tasks are worked on in order: the first that has not ended is the only one to look at. Ordered
+# by a sum, so that SQLite looks for the few that have not ended and not through all that have.
+FIRST_OPEN = f"""
+SELECT {_NAMES} FROM tasks
+WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
+"""  # noqa: S608
+
+# The same, and who holds the session.
+LOOK_AT = """
+SELECT status, cancel_requested_us IS NOT NULL, (
+    SELECT l.holder FROM session_leases l WHERE l.session_id = tasks.session_id
+        AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS})
+FROM tasks
+WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
+"""
+
+OPEN_TASKS = """
+SELECT id FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting')
+ORDER BY message_seq
+"""
+COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'queued'"
+READ_CONTENT = "SELECT content FROM messages WHERE session_id = ? AND seq = ?"
+BEGINNING = "SELECT substr(content, 1, 400) FROM messages WHERE session_id = ? AND seq = ?"
+QUESTION_STATUS = "SELECT status FROM questions WHERE id = ? AND session_id = ? AND task = ?"
+
+START = """
+UPDATE tasks SET status = 'running', mode = ?, attempts = attempts + 1, interruptions = ?,
+    started_us = coalesce(started_us, ?), started_event = ?
+WHERE id = ? AND status IN ('queued', 'running')
+"""
+PARK = "UPDATE tasks SET status = 'waiting', question_id = ? WHERE id = ? AND status = 'running'"
+PUT_BACK = "UPDATE tasks SET status = 'queued' WHERE id = ? AND status = 'running'"
+
+# Between done and cancelled this one statement decides: what was asked for before it counts.
+FINISH = """
+UPDATE tasks SET ended_us = ?,
+    status = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE 'cancelled' END,
+    reason = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE reason END
+WHERE id = ? AND status = 'running'
+"""
+CANCEL = """
+UPDATE tasks SET status = 'cancelled', ended_us = ?, question_id = NULL,
+    cancel_requested_us = ?, cancel_requested_by = ?, reason = ?
+WHERE id = ? AND status IN ('queued', 'waiting')
+"""
+REQUEST_CANCEL = """
+UPDATE tasks SET cancel_requested_us = ?, cancel_requested_by = ?, reason = ?
+WHERE id = ? AND status = 'running' AND cancel_requested_us IS NULL
+"""
+
+# Locked until the commit: a revocation comes before what the credential starts, and refuses it, or after it
+# and cancels it.
+IS_NOT_REVOKED = "SELECT 1 FROM credentials WHERE id = ? AND ended_us IS NULL {FOR_SHARE}"
+# What a credential started and has not ended. Deleted sessions have nothing under way.
+SESSIONS_STARTED_WITH = f"""
+SELECT session_id FROM tasks
+WHERE credential_id = ? AND status IN ('queued', 'running', 'waiting') AND {_IS_SHOWN}
+UNION
+SELECT r.session_id FROM runs r JOIN sessions s ON s.id = r.session_id
+WHERE r.credential_id = ? AND r.status IN ('running', 'paused') AND s.deleted_us IS NULL
+"""  # noqa: S608
+TASKS_STARTED_WITH = """
+SELECT id FROM tasks WHERE session_id = ? AND credential_id = ?
+    AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq
+"""
+RUN_STARTED_WITH = """
+SELECT 1 FROM runs WHERE session_id = ? AND credential_id = ? AND status IN ('running', 'paused')
+"""
+
+# Of each session its first task that has not ended, if that is one to work on and nobody holds the session:
+# running without a live lease says that its worker is gone. Each half walks an index and ends at the limit.
+_TO_DO = """
+SELECT t.session_id, t.created_us FROM tasks t
+WHERE t.status = '{status}'
+    AND NOT EXISTS (
+        SELECT 1 FROM session_leases l WHERE l.session_id = t.session_id
+            AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS})
+    AND NOT EXISTS (
+        SELECT 1 FROM tasks e WHERE e.session_id = t.session_id
+            AND e.status IN ('queued', 'running', 'waiting') AND e.message_seq < t.message_seq)
+ORDER BY t.created_us LIMIT ?
+"""
+FIND_WORK = f"""
+SELECT session_id FROM (
+    SELECT * FROM ({_TO_DO.replace("{status}", "running")}) AS abandoned
+    UNION ALL
+    SELECT * FROM ({_TO_DO.replace("{status}", "queued")}) AS queued
+) AS to_do ORDER BY created_us, session_id LIMIT ?
+"""  # noqa: S608
+# Those that somebody holds though there is work, with the holder: it may have gone.
+HELD_WORK = """
+SELECT DISTINCT l.session_id, l.holder FROM tasks t JOIN session_leases l ON l.session_id = t.session_id
+WHERE t.status IN ('queued', 'running') AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS}
+"""
+_UNDER_WAY = """
+SELECT session_id, status FROM tasks
+WHERE session_id IN ({sessions}) AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq DESC
+"""
+TO_STOP = "SELECT id FROM tasks WHERE status = 'running' AND cancel_requested_us IS NOT NULL"
+
+
+def list_statement(*, of_session: bool, of_status: bool) -> str:
+    """The newest first. Each form is written out, so that each can use the index made for it."""
+    conditions = [_IS_SHOWN]
+    if of_session:
+        conditions.append("session_id = ?")
+    if of_status:
+        conditions.append("status = ?")
+    order = "message_seq DESC" if of_session else "created_us DESC, id"
+    return f"SELECT {_NAMES} FROM tasks WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"  # noqa: S608
+
+
+def read_open_statuses(connection: DbConnection, sessions: Sequence[str]) -> dict[str, TaskStatus]:
+    """How the work of each session stands, where there is any: by its first task that has not ended."""
+    if not sessions:
+        return {}
+    statement = _UNDER_WAY.replace("{sessions}", ", ".join("?" for _ in sessions))
+    return {session: TaskStatus(status) for session, status in connection.query(statement, tuple(sessions))}
+
+
+def read_request_excerpts(connection: DbConnection, tasks: Sequence[Task]) -> dict[str, str]:
+    """The beginning of each task's message, in one line; none where it was erased."""
+    found: dict[str, str] = {}
+    for task in tasks:
+        rows = connection.query(BEGINNING, (task.session_id, task.message_seq))
+        if rows and rows[0][0] is not None:
+            found[task.id] = " ".join(str(rows[0][0]).split())[:MAX_SHOWN]
+    return found
+
+
+def new_task_id() -> str:
+    return f"t_{secrets.token_hex(8)}"
+
+
+def new_task(
+    identity: str,
+    session_id: str,
+    who: str,
+    *,
+    mode: ToolMode,
+    retry_of: str | None = None,
+    credential_id: str | None = None,
+) -> Task:
+    """A task whose message is not written yet."""
+    return Task(
+        id=identity,
+        session_id=session_id,
+        message_seq=0,
+        status=TaskStatus.queued,
+        mode=mode,
+        who=who,
+        credential_id=credential_id,
+        created_us=0,
+        retry_of=retry_of,
+        queued_event="",
+    )
+
+
+def task_from_row(row: Row) -> Task:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["status"] = TaskStatus(values["status"])
+    values["mode"] = stored_mode(values["mode"])
+    return Task(**values)
+
+
+def read_task(connection: DbConnection, task_id: str, statement: str = READ) -> Task:
+    rows = connection.query(statement, (task_id,))
+    if not rows:
+        raise TaskNotFound(f"there is no task {task_id[:64]}")
+    return task_from_row(rows[0])
+
+
+def find_task(connection: DbConnection, task_id: str, session_id: str) -> Task | None:
+    """A task of that id, if there is one; it must be one of that session."""
+    rows = connection.query(SESSION_OF, (task_id,))
+    if not rows:
+        return None
+    if rows[0][0] != session_id:
+        raise UserError(f"task_id: {task_id} is a task of another session")
+    return read_task(connection, task_id)
+
+
+def first_runnable(found: Sequence[Row]) -> Task | None:
+    """Of what `FIRST_OPEN` found, what can be worked on now."""
+    task = task_from_row(found[0]) if found else None
+    return None if task is None or task.status is TaskStatus.waiting else task
+
+
+def stored_mode(stored: str) -> ToolMode:
+    try:
+        return ToolMode(stored)
+    except ValueError:
+        return ToolMode.chat_safe

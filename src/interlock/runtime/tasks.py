@@ -1,0 +1,520 @@
+"""Puts tasks, tells of them, cancels them, and takes down what a worker did with them.
+
+Every change of a task and the event that tells it are one transaction under the session's head, so that
+of two who want different things of a task one comes first. A worker's changes are fenced by its lease.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from interlock.config.modes import ToolMode, stricter
+from interlock.core.errors import (
+    QuestionNotFound,
+    SessionBusy,
+    SessionNotFound,
+    UserError,
+    WrongTaskStatus,
+)
+from interlock.core.text import sanitize_text
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection
+from interlock.log.hash_chain import now_us
+from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.log.task_events import TaskCancelled, TaskFinished, TaskQueued, TaskStarted, TaskWaiting
+from interlock.log.writer import EventLog, Transaction
+from interlock.questions.service import QuestionService
+from interlock.redaction.redactor import Redactor
+from interlock.runtime.task_rows import (
+    CANCEL,
+    COUNT_QUEUED,
+    FINISH,
+    FIRST_OPEN,
+    INSERT,
+    IS_NOT_REVOKED,
+    OPEN_TASKS,
+    PARK,
+    PUT_BACK,
+    QUESTION_STATUS,
+    READ_CONTENT,
+    READ_SHOWN,
+    REQUEST_CANCEL,
+    SESSION_OF,
+    START,
+    Task,
+    TaskStatus,
+    find_task,
+    first_runnable,
+    list_statement,
+    new_task,
+    new_task_id,
+    read_task,
+    stored_mode,
+    task_from_row,
+)
+from interlock.runtime.work_queue import WorkNotifier
+from interlock.sessions.leases import Lease
+from interlock.sessions.manager import SessionManager
+from interlock.sessions.message_draft import MessageDraft, require_session
+from interlock.sessions.models import Role, SessionKind, title_from_message
+from interlock.workflow import engine
+from interlock.workflow.run_rows import NextStep
+
+MAX_WHO = 200
+TASK_ID = re.compile("t_[0-9a-f]{16}")
+MAX_REASON = 500
+
+# A task that ends its worker each time it is taken up must not go on doing so for ever.
+MAX_INTERRUPTIONS = 5
+
+
+FindUnansweredCalls = Callable[[DbConnection, Task], Sequence[tuple[str, str]]]
+NextStepAfter = Callable[[Transaction, Task], NextStep | None]
+ReleaseLease = Callable[[Transaction], None]
+
+KIND_AND_MODE = "SELECT kind, mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
+
+_WHY_CLOSED = {
+    TaskStatus.done: "its task is done",
+    TaskStatus.failed: "its task failed",
+    TaskStatus.cancelled: "its task was cancelled",
+}
+
+
+class TaskService:
+    def __init__(
+        self,
+        database: Database,
+        log: EventLog,
+        redactor: Redactor,
+        sessions: SessionManager,
+        questions: QuestionService,
+        notifier: WorkNotifier,
+        *,
+        queue_limit: int,
+        max_interruptions: int = MAX_INTERRUPTIONS,
+        leftovers: FindUnansweredCalls = lambda _connection, _task: (),
+        follow: NextStepAfter = lambda _transaction, _task: None,
+    ) -> None:
+        """`leftovers` tells what is to be said of calls that a task leaves without an answer, `follow` what
+        is to be worked on next in the same session; both are part of the transaction that ends a task."""
+        self._leftovers = leftovers
+        self._follow = follow
+        self._database = database
+        self._events = log
+        self._redactor = redactor
+        self._sessions = sessions
+        self._questions = questions
+        self._notifier = notifier
+        self._queue_limit = queue_limit
+        self._max_interruptions = max_interruptions
+
+    # -- for people --
+
+    async def put(
+        self,
+        session_id: str,
+        content: str,
+        *,
+        who: str,
+        credential_id: str | None = None,
+        scope: EventScope = NO_SCOPE,
+        task_id: str | None = None,
+    ) -> Task:
+        """A message that is to be worked on. What was asked and not answered until now is closed.
+
+        With a `task_id` of the caller's, a message that is sent again because nobody knows whether it
+        arrived is still one task: the one that is there is given back.
+        """
+        draft = self._checked_draft(content, task_id)
+        return await self._put(session_id, draft, who, scope, credential_id=credential_id, task_id=task_id)
+
+    async def put_in_new_session(
+        self,
+        session_id: str,
+        content: str,
+        *,
+        who: str,
+        credential_id: str | None = None,
+        task_id: str | None = None,
+    ) -> Task:
+        """The same with a new session of that id, in one transaction; the first words are its title.
+
+        Sent again with the same `task_id`, it gives back the task that is there and makes no session.
+        """
+        draft = self._checked_draft(content, task_id)
+        create = self._sessions.creating(session_id, opened_by=who, title=title_from_message(draft.content))
+        put = self.putting(session_id, draft, who, credential_id=credential_id, task_id=task_id)
+
+        def work(transaction: Transaction) -> Task:
+            if task_id is not None and transaction.connection.query(SESSION_OF, (task_id,)):
+                return read_task(transaction.connection, task_id, READ_SHOWN)
+            create(transaction)
+            return put(transaction)
+
+        task = await self._events.transact(session_id, work)
+        self._notifier.notify(task.session_id)
+        return task
+
+    async def retry(
+        self, task_id: str, *, who: str, credential_id: str | None = None, as_task: str | None = None
+    ) -> Task:
+        """The same message once more, as a new task at the end of its session's queue."""
+        task = await self.get(task_id)
+        if task.status not in {TaskStatus.failed, TaskStatus.cancelled}:
+            raise WrongTaskStatus(
+                f"task {task.id} is {task.status}; only a failed or cancelled task can be retried"
+            )
+        place = (task.session_id, task.message_seq)
+        rows = await self._database.read(lambda db: db.query(READ_CONTENT, place))
+        if not rows or rows[0][0] is None:
+            raise WrongTaskStatus(f"the message of task {task.id} has been erased; send it again")
+        draft = self._sessions.draft(Role.user, rows[0][0])
+        return await self._put(
+            task.session_id,
+            draft,
+            who,
+            NO_SCOPE,
+            credential_id=credential_id,
+            retry_of=task.id,
+            task_id=as_task or new_task_id(),
+        )
+
+    async def cancel(self, task_id: str, *, who: str, reason: str = "") -> Task:
+        """Cancelled at once where nobody works on it; else its worker is told, and the task says so."""
+        task = await self.present(task_id)
+
+        def work(transaction: Transaction) -> Task:
+            present = self.cancel_within(transaction, task.id, who, reason)
+            if present is None:
+                ended = read_task(transaction.connection, task.id)
+                raise WrongTaskStatus(f"task {task.id} is already {ended.status}; nothing was changed")
+            return present
+
+        cancelled = await self._events.transact(task.session_id, work, on_full_disk=True)
+        # Also when it is gone already: the next one of the session may have waited behind it.
+        self._notifier.notify(task.session_id)
+        return cancelled
+
+    async def delete_session(self, session_id: str, *, who: str) -> None:
+        """Hide a session and cancel what it has not done yet. Nothing of it is erased.
+
+        A call that runs is told to end, and its outcome is still recorded.
+        """
+        author = self._line(who, MAX_WHO)
+        hide = self._sessions.deleting(session_id, who=author)
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            hide(transaction)
+            engine.stop_if_open(transaction, session_id, author)
+            for (task_id,) in transaction.connection.query(OPEN_TASKS, (session_id,)):
+                self.cancel_within(transaction, task_id, author)
+            self._questions.close_open(
+                transaction, session_id, reason="its session was deleted", who=author
+            )
+
+        await self._events.transact(session_id, work, on_full_disk=True)
+        self._notifier.notify(session_id)
+
+    async def get(self, task_id: str) -> Task:
+        return await self._database.read(lambda db: read_task(db, sanitize_text(task_id), READ_SHOWN))
+
+    async def list_tasks(
+        self, *, session_id: str | None = None, status: TaskStatus | None = None, limit: int = 100
+    ) -> list[Task]:
+        """The newest first, over all sessions or of one."""
+        statement = list_statement(of_session=session_id is not None, of_status=status is not None)
+        wanted: list[object] = [] if session_id is None else [sanitize_text(session_id)]
+        if status is not None:
+            wanted.append(status.value)
+        rows = await self._database.read(lambda db: db.query(statement, (*wanted, limit)))
+        return [task_from_row(row) for row in rows]
+
+    # -- for a worker that holds the session --
+
+    async def present(self, task_id: str) -> Task:
+        """As it is now, whether or not its session was deleted."""
+        return await self._database.read(lambda db: read_task(db, sanitize_text(task_id)))
+
+    async def resumable(self, session_id: str) -> Task | None:
+        """What is to be worked on now; running says that whoever did so before is gone."""
+        return first_runnable(await self._database.fetch(FIRST_OPEN, (session_id,)))
+
+    def begin_first(self, transaction: Transaction, session_id: str, holder: str) -> Task | None:
+        """Take the session's first task up in the transaction that takes the session, if it is a new one.
+
+        What somebody has worked on before is looked into first (`start`).
+        """
+        task = first_runnable(transaction.connection.query(FIRST_OPEN, (session_id,)))
+        if (
+            task is None
+            or task.status is not TaskStatus.queued
+            or task.attempts
+            or task.is_cancel_requested
+        ):
+            return None
+        return self._begin(transaction, task, holder, task.interruptions)
+
+    async def start(self, task_id: str, lease: Lease) -> Task:
+        """Take it up or go on with it; not running afterwards if it is not to be worked on any more."""
+
+        def work(transaction: Transaction) -> Task:
+            task = read_task(transaction.connection, task_id)
+            if task.status not in {TaskStatus.queued, TaskStatus.running}:
+                return task
+            interruptions = task.interruptions + (task.status is TaskStatus.running)
+            if task.is_cancel_requested or interruptions > self._max_interruptions:
+                reason = _lost_too_often(interruptions)
+                return self._finished(transaction, task.id, TaskStatus.failed, reason)
+            return self._begin(transaction, task, lease.holder, interruptions)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    async def wait(self, task_id: str, question_id: str, lease: Lease) -> Task:
+        """Park it until its question is closed. If that has happened already, it is queued again."""
+
+        def work(transaction: Transaction) -> Task:
+            task = read_task(transaction.connection, task_id)
+            if task.status is not TaskStatus.running:
+                return task
+            if task.is_cancel_requested:
+                return self._finished(transaction, task.id, TaskStatus.cancelled, "")
+            asked = transaction.connection.query(QUESTION_STATUS, (question_id, task.session_id, task.id))
+            if not asked:
+                raise QuestionNotFound(f"task {task.id} has not asked question {question_id[:64]}")
+            if asked[0][0] == "open":
+                transaction.connection.change(PARK, (question_id, task.id))
+                transaction.record(TaskWaiting(task_id=task.id, question_id=question_id), task.scope)
+            else:
+                transaction.connection.change(PUT_BACK, (task.id,))
+            return read_task(transaction.connection, task.id)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    async def finish(self, task_id: str, status: TaskStatus, reason: str, lease: Lease) -> Task:
+        """Done or failed; or cancelled, if that was asked for before. Twice is harmless."""
+
+        def work(transaction: Transaction) -> Task:
+            return self._finished(transaction, task_id, status, reason)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    async def end_cancelled(self, task_id: str, lease: Lease) -> Task:
+        """End one that runs and is to stop, also on a full disk."""
+
+        def work(transaction: Transaction) -> Task:
+            return self._finished(transaction, task_id, TaskStatus.cancelled, "")
+
+        return await self._events.transact(lease.session_id, work, token=lease.token, on_full_disk=True)
+
+    async def finish_and(
+        self, leave: ReleaseLease, task_id: str, status: TaskStatus, reason: str, lease: Lease
+    ) -> bool:
+        """The same, and `leave` with it if nothing of the session can be worked on now; whether it was."""
+
+        def work(transaction: Transaction) -> bool:
+            self._finished(transaction, task_id, status, reason)
+            if first_runnable(transaction.connection.query(FIRST_OPEN, (lease.session_id,))) is not None:
+                return False
+            leave(transaction)
+            return True
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    async def put_back(self, task_id: str, lease: Lease) -> Task:
+        """Leave it for another worker, which goes on from the log."""
+
+        def work(transaction: Transaction) -> Task:
+            if read_task(transaction.connection, task_id).is_cancel_requested:
+                return self._finished(transaction, task_id, TaskStatus.cancelled, "")
+            transaction.connection.change(PUT_BACK, (task_id,))
+            return read_task(transaction.connection, task_id)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    # -- inside a transaction --
+
+    def cancel_within(
+        self, transaction: Transaction, task_id: str, who: str, reason: str = ""
+    ) -> Task | None:
+        """None where it has ended already. Ring the session's bell afterwards."""
+        transaction.next_seq()
+        author, time_us = self._line(who, MAX_WHO), now_us()
+        because = self._line(reason, MAX_REASON) or None
+        if transaction.connection.change(CANCEL, (time_us, time_us, author, because, task_id)):
+            return self._ended(transaction, task_id)
+        transaction.connection.change(REQUEST_CANCEL, (time_us, author, because, task_id))
+        present = read_task(transaction.connection, task_id)
+        return None if present.status.is_end else present
+
+    def _put_within(
+        self, transaction: Transaction, session_id: str, draft: MessageDraft, task: Task, scope: EventScope
+    ) -> Task:
+        """`task` as far as it is known before its message is written."""
+        require_session(transaction.connection, session_id)
+        message = draft.write(transaction, session_id, scope)
+        event = TaskQueued(
+            task_id=task.id,
+            message_seq=message.seq,
+            who=task.who,
+            mode=task.mode.value,
+            credential_id=task.credential_id or "",
+        )
+        recorded = transaction.record(event, scope)
+        queued = replace(
+            task, message_seq=message.seq, created_us=recorded.time_us, queued_event=recorded.id
+        )
+        transaction.connection.change(INSERT, queued.as_row())
+        return queued
+
+    def put_step(self, transaction: Transaction, session_id: str, step: NextStep) -> Task:
+        """The task of a run's next step. It may not leave the mode it is given."""
+        draft = self._sessions.draft(Role.user, step.content)
+        task = new_task(
+            step.task_id, session_id, step.who, mode=step.mode, credential_id=step.credential_id
+        )
+        return self._put_within(transaction, session_id, draft, task, EventScope(step.task_id, step.parent))
+
+    async def _put(
+        self,
+        session_id: str,
+        draft: MessageDraft,
+        who: str,
+        scope: EventScope,
+        *,
+        credential_id: str | None,
+        retry_of: str | None = None,
+        task_id: str | None = None,
+    ) -> Task:
+        work = self.putting(
+            session_id,
+            draft,
+            who,
+            scope,
+            credential_id=credential_id,
+            retry_of=retry_of,
+            task_id=task_id,
+        )
+        task = await self._events.transact(session_id, work)
+        self._notifier.notify(session_id)
+        return task
+
+    def putting(
+        self,
+        session_id: str,
+        draft: MessageDraft,
+        who: str,
+        scope: EventScope = NO_SCOPE,
+        *,
+        credential_id: str | None = None,
+        retry_of: str | None = None,
+        task_id: str | None = None,
+    ) -> Callable[[Transaction], Task]:
+        """What puts a person's message, as a part of a transaction. Ring the session's bell afterwards."""
+        identity, author = task_id or new_task_id(), self._line(who, MAX_WHO)
+        inner = EventScope(identity, scope.parent)
+
+        def work(transaction: Transaction) -> Task:
+            transaction.next_seq()
+            connection = transaction.connection
+            reject_revoked(connection, credential_id)
+            if task_id is not None and (known := find_task(connection, task_id, session_id)) is not None:
+                return known
+            mode = _mode_for_message(connection, session_id)
+            if connection.query(COUNT_QUEUED, (session_id,))[0][0] >= self._queue_limit:
+                raise SessionBusy(
+                    f"{self._queue_limit} messages are already queued in session {session_id}; "
+                    "send it again when some are done"
+                )
+            self._questions.close_open(
+                transaction, session_id, reason="a message was sent instead of an answer", who=author
+            )
+            task = new_task(
+                identity, session_id, author, mode=mode, retry_of=retry_of, credential_id=credential_id
+            )
+            return self._put_within(transaction, session_id, draft, task, inner)
+
+        return work
+
+    def _begin(self, transaction: Transaction, task: Task, holder: str, interruptions: int) -> Task:
+        present = self._sessions.mode_within(transaction.connection, task.session_id)
+        mode = stricter(task.mode, present)
+        event = TaskStarted(task_id=task.id, mode=mode.value, worker=holder, attempt=task.attempts + 1)
+        recorded = transaction.record(event, EventScope(task.id, task.queued_event))
+        transaction.connection.change(
+            START, (mode.value, interruptions, recorded.time_us, recorded.id, task.id)
+        )
+        return read_task(transaction.connection, task.id)
+
+    def _finished(self, transaction: Transaction, task_id: str, status: TaskStatus, reason: str) -> Task:
+        because = self._line(reason, MAX_REASON) or None
+        if not transaction.connection.change(FINISH, (now_us(), status.value, because, task_id)):
+            return read_task(transaction.connection, task_id)
+        return self._ended(transaction, task_id)
+
+    def _ended(self, transaction: Transaction, task_id: str) -> Task:
+        """Nobody waits for its answers any more; then the one event that tells its end."""
+        task = read_task(transaction.connection, task_id)
+        self._questions.close_open(
+            transaction,
+            task.session_id,
+            reason=_WHY_CLOSED[task.status],
+            who=task.cancel_requested_by or task.who,
+            task=task.id,
+        )
+        if task.status is not TaskStatus.done:
+            self._answer_calls(transaction, task)
+        if task.status is TaskStatus.cancelled:
+            cancelled = TaskCancelled(
+                task_id=task.id, who=task.cancel_requested_by or task.who, reason=task.reason or ""
+            )
+            transaction.record(cancelled, task.scope)
+        else:
+            event = TaskFinished(task_id=task.id, status=task.status.value, reason=task.reason or "")
+            transaction.record(event, task.scope)
+        if (step := self._follow(transaction, task)) is not None:
+            self.put_step(transaction, task.session_id, step)
+        return task
+
+    def _answer_calls(self, transaction: Transaction, task: Task) -> None:
+        """Every call has its one answer, however its task ended: else no provider takes the transcript."""
+        for call_id, content in self._leftovers(transaction.connection, task):
+            draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
+            draft.write(transaction, task.session_id, task.scope)
+
+    def _checked_draft(self, content: str, task_id: str | None) -> MessageDraft:
+        if not content.strip():
+            raise UserError("the message is empty")
+        if task_id is not None and not TASK_ID.fullmatch(task_id):
+            raise UserError("task_id: must be t_ and 16 hexadecimal digits")
+        return self._sessions.draft(Role.user, content)
+
+    def _line(self, text: str, max_chars: int) -> str:
+        return self._redactor.text(sanitize_text(" ".join(text.split())))[:max_chars]
+
+
+def reject_revoked(connection: DbConnection, credential_id: str | None) -> None:
+    """A request that was under way when its token or cookie was revoked starts nothing."""
+    if credential_id is not None and not connection.query(IS_NOT_REVOKED, (credential_id,)):
+        raise UserError("the token or browser login that sent this was revoked; nothing was started")
+
+
+def _mode_for_message(connection: DbConnection, session_id: str) -> ToolMode:
+    """The mode that a session's message is sent in.
+
+    A run takes none: it is worked on step by step, and people answer it or say what it is to do next.
+    """
+    rows = connection.query(KIND_AND_MODE, (session_id,))
+    if not rows:
+        raise SessionNotFound(f"there is no session {session_id}")
+    if rows[0][0] == SessionKind.run:
+        raise UserError(
+            f"session {session_id} is a workflow run and accepts no messages: answer its "
+            "question, or pause, resume, retry or stop it"
+        )
+    return stored_mode(rows[0][1])
+
+
+def _lost_too_often(times: int) -> str:
+    return f"its worker was lost {times} times during the task, so it is not retried"

@@ -1,0 +1,217 @@
+"""The wire between the processes of one machine: a Unix socket in the state folder.
+
+Whoever comes first holds the switchboard: it takes what each of the others says and passes it to all the
+rest. When it goes, the next one that notices takes its place. Nothing is kept for who is not there.
+"""
+
+import asyncio
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from interlock.core.logging import StructuredLogger
+from interlock.runtime.bus import BusHandler, BusMessage, ResyncRequested, decode_message, encode_message
+
+_log = StructuredLogger(__name__)
+
+SOCKET, LOCK = "wire.sock", "wire.lock"
+RETRY_SECONDS = 0.2
+MAX_LINE_BYTES = 4 * 1024 * 1024
+# Somebody who has so much still to read does not keep up, and comes back when it does.
+MAX_UNREAD_BYTES = 4 * 1024 * 1024
+
+
+class UnixSocketBus:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ends: set[_Peer] = set()
+        self._hear: BusHandler = lambda _signal: None
+        self.is_host = False
+        self._told = ""
+
+    @property
+    def is_connected(self) -> bool:
+        return self.is_host or bool(self._ends)
+
+    @property
+    def has_others(self) -> bool:
+        return bool(self._ends)
+
+    def send(self, signal: BusMessage) -> None:
+        if self._ends:
+            self._pass_on(encode_message(signal) + b"\n", None)
+
+    def watch(self, session_id: str) -> None:
+        # All hear all; what was said before has to be asked for.
+        self.send(ResyncRequested(session_id))
+
+    def unwatch(self, session_id: str) -> None:
+        pass
+
+    async def run(self, hear: BusHandler, has_room: Callable[[], bool]) -> None:  # noqa: ARG002 - all hear all
+        self._hear = hear
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                # Where the store is elsewhere, nobody else has made it.
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if await self._join():
+                    self._told = ""
+                else:
+                    await self._host()
+            except OSError as error:
+                # Once for the same fault: it is tried several times a second.
+                level = _log.debug if str(error) == self._told else _log.warning
+                level("wire_broken", error=str(error))
+                self._told = str(error)
+            # Not so soon again; a switchboard that goes after a while is looked for at once.
+            if loop.time() - began < RETRY_SECONDS:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    # -- as one of many --
+
+    async def _join(self) -> bool:
+        """Until the switchboard goes; False if there is none."""
+        loop = asyncio.get_running_loop()
+        with _short_path(self._folder) as folder:
+            try:
+                _, end = await loop.create_unix_connection(lambda: _Peer(self), f"{folder}/{SOCKET}")
+            except (FileNotFoundError, ConnectionRefusedError):
+                return False
+        try:
+            await end.closed.wait()
+        finally:
+            end.close()
+        return True
+
+    # -- as the switchboard --
+
+    async def _host(self) -> None:
+        """Until it is cancelled; or not at all, if somebody else is about to."""
+        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        lock = os.open(self._folder / LOCK, flags, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            await self._serve()
+        finally:
+            os.close(lock)
+
+    async def _serve(self) -> None:
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listening:
+            self._bind(listening)
+            loop = asyncio.get_running_loop()
+            # Begun below: who is cancelled while a server begins is not given it, and could not close it.
+            server = await loop.create_unix_server(lambda: _Peer(self), sock=listening, start_serving=False)
+            try:
+                await server.start_serving()
+                self.is_host = True
+                await asyncio.Event().wait()
+            finally:
+                self.is_host = False
+                server.close()
+                # While the lock is still held: the next one makes its own.
+                (self._folder / SOCKET).unlink(missing_ok=True)
+                for end in tuple(self._ends):
+                    end.close()
+
+    def _bind(self, listening: socket.socket) -> None:
+        with _short_path(self._folder) as folder:
+            path = Path(folder) / SOCKET
+            # We hold the lock: what is there was left by one that is gone.
+            path.unlink(missing_ok=True)
+            # The folder is its owner's alone; a umask would be that of all threads.
+            listening.bind(str(path))
+            path.chmod(0o600)
+        listening.listen(64)
+        listening.settimeout(0)
+
+    # -- what goes over it --
+
+    def on_connect(self, end: "_Peer") -> None:
+        self._ends.add(end)
+
+    def on_disconnect(self, end: "_Peer") -> None:
+        self._ends.discard(end)
+
+    def heard(self, line: bytes, source: "_Peer") -> None:
+        if self.is_host:
+            self._pass_on(line + b"\n", source)
+        signal = decode_message(line)
+        if signal is not None:
+            self._hear(signal)
+
+    def _pass_on(self, line: bytes, source: "_Peer | None") -> None:
+        for end in tuple(self._ends):
+            if end is not source:
+                end.write(line)
+
+
+class _Peer(asyncio.Protocol):
+    """One connection, seen from either side."""
+
+    def __init__(self, bus: UnixSocketBus) -> None:
+        self._bus = bus
+        self._rest = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream socket
+        self._transport = transport
+        if not _is_ours(transport.get_extra_info("socket")):
+            transport.abort()
+            return
+        self._bus.on_connect(self)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._bus.on_disconnect(self)
+        self.closed.set()
+
+    def data_received(self, data: bytes) -> None:
+        # A line that comes byte by byte is not looked through each time.
+        self._rest += data
+        if b"\n" in data:
+            *lines, rest = bytes(self._rest).split(b"\n")
+            self._rest = bytearray(rest)
+            for line in lines:
+                self._bus.heard(line, self)
+        if len(self._rest) > MAX_LINE_BYTES:
+            self.close()
+
+    def write(self, line: bytes) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            transport.abort()
+            return
+        transport.write(line)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _is_ours(connected: socket.socket) -> bool:
+    """The same account, or root: the folder's permissions say so too."""
+    found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", found)
+    return uid in {os.geteuid(), 0}
+
+
+@contextmanager
+def _short_path(folder: Path) -> Iterator[str]:
+    """A name for the folder that is short enough for a socket's address, however deep it lies."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

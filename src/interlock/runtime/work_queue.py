@@ -1,0 +1,132 @@
+"""How workers hear of work. The rows say what there is to do; a bell only says when to look.
+
+The contract is small because nothing depends on it: a ring may be lost, late, doubled or for nothing, and
+a worker that hears none looks by itself every second or so. Which processes hear one another, and how, is
+the wire's (`bus.py`): a Unix socket on one machine, NATS on many.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from enum import Enum, auto
+from typing import Protocol
+
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection
+from interlock.runtime.bus import Bus, CancelRequested, WorkAvailable
+from interlock.runtime.task_rows import FIND_WORK, HELD_WORK, LOOK_AT, TO_STOP
+
+
+class WorkNotifier(Protocol):
+    def notify(self, session_id: str) -> None:
+        """Something changed in this session: there is work, or some is to stop. Never waits or fails."""
+
+    def notify_cancel(self, session_id: str) -> None:
+        """Somebody else holds this session: have it look whether something is to stop. As `ring`."""
+
+    def notifications(self) -> AsyncIterator[WorkAvailable | CancelRequested]:
+        """What is rung for from now on, for one listener; each at least once after it was last said."""
+
+
+class InProcessNotifier:
+    """Rings for everybody who listens in this process, on one event loop; over a wire, in others too."""
+
+    def __init__(self, bus: Bus | None = None) -> None:
+        self._bus = bus
+        self._ears: set[_Subscription] = set()
+
+    def notify(self, session_id: str) -> None:
+        self.hear(WorkAvailable(session_id))
+        if self._bus is not None:
+            self._bus.send(WorkAvailable(session_id))
+
+    def notify_cancel(self, session_id: str) -> None:
+        if self._bus is not None:
+            self._bus.send(CancelRequested(session_id))
+
+    def hear(self, signal: WorkAvailable | CancelRequested) -> None:
+        """From another process, for those who listen here."""
+        for ear in self._ears:
+            ear.hear(signal)
+
+    async def notifications(self) -> AsyncIterator[WorkAvailable | CancelRequested]:
+        ear = _Subscription()
+        self._ears.add(ear)
+        try:
+            while True:
+                yield await ear.next()
+        finally:
+            self._ears.discard(ear)
+
+
+# What rings are for can be found by looking.
+MAX_HEARD = 20_000
+
+
+class _Subscription:
+    """What one listener has not come to yet: each once, and of too many the oldest is forgotten."""
+
+    def __init__(self) -> None:
+        self._heard: dict[WorkAvailable | CancelRequested, None] = {}
+        self._some = asyncio.Event()
+
+    def hear(self, signal: WorkAvailable | CancelRequested) -> None:
+        if len(self._heard) >= MAX_HEARD:
+            del self._heard[next(iter(self._heard))]
+        self._heard[signal] = None
+        self._some.set()
+
+    async def next(self) -> WorkAvailable | CancelRequested:
+        await self._some.wait()
+        signal = next(iter(self._heard))
+        del self._heard[signal]
+        if not self._heard:
+            self._some.clear()
+        return signal
+
+
+class SessionWorkState(Enum):
+    """What there is to do in a session."""
+
+    nothing = auto()
+    free = auto()
+    # Nobody works on it, and its task was cancelled before it was left: that is only to be ended.
+    cancelled = auto()
+    # Somebody else works on it; and is to stop something.
+    held = auto()
+    to_stop = auto()
+
+
+class WorkQueue:
+    """What there is to do, as the store has it.
+
+    `is_gone` tells of a holder that its process has ended, where anybody can know: with SQLite alone.
+    """
+
+    def __init__(self, database: Database, is_gone: Callable[[str], bool] | None = None) -> None:
+        self._database = database
+        self._is_gone = is_gone if database.dialect == "sqlite" else None
+
+    async def find_work(self, limit: int) -> list[str]:
+        """Sessions whose next task is queued, or was left by a dead worker, and that nobody holds."""
+        return await self._database.read(lambda db: self._found(db, limit))
+
+    def _found(self, connection: DbConnection, limit: int) -> list[str]:
+        found = [str(row[0]) for row in connection.query(FIND_WORK, (limit,) * 3)]
+        if self._is_gone is None or len(found) >= limit:
+            return found
+        held = connection.query(HELD_WORK)
+        return [*found, *(str(session) for session, holder in held if self._is_gone(str(holder)))][:limit]
+
+    async def look_at(self, session_id: str) -> SessionWorkState:
+        rows = await self._database.fetch(LOOK_AT, (session_id,))
+        if not rows or rows[0][0] == "waiting":
+            return SessionWorkState.nothing
+        status, is_to_stop, holder = rows[0]
+        if holder is None or (self._is_gone is not None and self._is_gone(str(holder))):
+            return SessionWorkState.cancelled if is_to_stop else SessionWorkState.free
+        return SessionWorkState.to_stop if status == "running" and is_to_stop else SessionWorkState.held
+
+    async def to_stop(self) -> frozenset[str]:
+        """Running tasks that somebody wants cancelled."""
+        rows = await self._database.read(lambda db: db.query(TO_STOP))
+        return frozenset(str(row[0]) for row in rows)

@@ -1,0 +1,248 @@
+"""Takes sessions by their leases and works on their tasks: one after another within a session, sessions
+side by side.
+
+Whatever goes wrong from outside is logged and survived. What this worker leaves behind, stopped or dead,
+is found in the store by the next one.
+"""
+
+import asyncio
+import math
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from interlock.core.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError, TaskNotFound
+from interlock.core.logging import StructuredLogger
+from interlock.log.process_events import WorkerStarted
+from interlock.log.stream_appender import EventScope
+from interlock.log.writer import EventLog, Transaction
+from interlock.runtime.append_retry import append_with_retry
+from interlock.runtime.bus import WorkAvailable
+from interlock.runtime.session_runner import SessionRunner
+from interlock.runtime.task_handler import TaskHandler
+from interlock.runtime.task_rows import Task
+from interlock.runtime.tasks import TaskService
+from interlock.runtime.work_queue import SessionWorkState, WorkNotifier, WorkQueue
+from interlock.sessions.leases import SessionLeases
+
+_log = StructuredLogger(__name__)
+
+# A session that could not be worked on is left alone for a while, so that its trouble keeps nobody busy.
+COOLING_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """How much at a time, how often to look without being rung, how long to wait for an end."""
+
+    sessions: int = 32
+    poll_seconds: float = 1.0
+    cancel_grace_seconds: float = 5.0
+    stop_grace_seconds: float = 20.0
+
+
+class Worker:
+    """`name` is what leases and events call it: no two workers may share one.
+
+    `spawned` is the event by which somebody tells that they started this process.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handler: TaskHandler,
+        *,
+        log: EventLog,
+        tasks: TaskService,
+        backlog: WorkQueue,
+        notifier: WorkNotifier,
+        leases: SessionLeases,
+        limits: WorkerLimits,
+        spawned: str | None = None,
+    ) -> None:
+        self._name = name
+        self._log = log
+        self._tasks = tasks
+        self._spawned = spawned
+        self._backlog = backlog
+        self._notifier = notifier
+        self._leases = leases
+        self._limits = limits
+        self._work = SessionRunner(
+            handler,
+            log=log,
+            tasks=tasks,
+            backlog=backlog,
+            leases=leases,
+            cancel_grace_seconds=limits.cancel_grace_seconds,
+            stop_grace_seconds=limits.stop_grace_seconds,
+        )
+        self._stopping, self._hurrying = self._work.stopping, self._work.hurrying
+        self._wake = asyncio.Event()
+        self._sessions: dict[str, asyncio.Task[None]] = {}
+        self._cooling: dict[str, float] = {}
+        # Rung for and not looked at yet; and when the store was last asked for what nobody rang for.
+        self._rung: dict[str, None] = {}
+        self._swept_at = -math.inf
+        # When it was last asked what is to stop.
+        self._cancels_at = -math.inf
+        # Rung for while it was in hand; and whether somebody rang while there was no room.
+        self._again: set[str] = set()
+        self._left_some = False
+
+    async def run(self) -> None:
+        """Work until told to stop. Cancelled, it leaves what runs to others and then ends."""
+        ears = asyncio.create_task(self._listen())
+        telling = asyncio.create_task(self._tell_of_itself())
+        try:
+            while not self._stopping.is_set():
+                self._wake.clear()
+                await self._look()
+                await self._rest()
+            # Those that still run are allowed their time, and somebody may want to cancel one.
+            while self._sessions:
+                self._wake.clear()
+                await self._pass_on_cancels()
+                await self._rest()
+        finally:
+            self._stopping.set()
+            self._hurrying.set()
+            ears.cancel()
+            telling.cancel()
+            await asyncio.gather(ears, telling, *self._sessions.values(), return_exceptions=True)
+
+    async def _rest(self) -> None:
+        """Not by `wait_for`: in Python 3.11 that loses a cancellation that comes together with a ring."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.poll_seconds):
+                await self._wake.wait()
+
+    def stop(self) -> None:
+        """Take nothing new. What runs may still end; what takes too long is left to another worker."""
+        self._stopping.set()
+        self._wake.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def has_room(self) -> bool:
+        """Whether it could take up another session now."""
+        return len(self._sessions) + len(self._rung) < self._limits.sessions and not self._stopping.is_set()
+
+    async def _tell_of_itself(self) -> None:
+        started = WorkerStarted(worker=self._name, pid=os.getpid(), host=socket.gethostname())
+        await append_with_retry(self._log, self._log.draft(started, EventScope(None, self._spawned)))
+
+    # -- finding work --
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async for signal in self._notifier.notifications():
+                    if isinstance(signal, WorkAvailable):
+                        self._rung[signal.session_id] = None
+                    if signal.session_id in self._sessions:
+                        self._cancels_at = -math.inf
+                    if isinstance(signal, WorkAvailable) or signal.session_id in self._sessions:
+                        self._wake.set()
+            except Exception as error:  # noqa: BLE001 - without a bell there is still looking
+                _log.warning("bell_broken", worker=self._name, error=str(error))
+            await asyncio.sleep(self._limits.poll_seconds)
+
+    async def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._cancels_at >= self._limits.poll_seconds:
+            self._cancels_at = now
+            await self._pass_on_cancels()
+        self._cooling = {session: until for session, until in self._cooling.items() if until > now}
+        rung, self._rung = self._rung, {}
+        for session_id in rung:
+            self._take_up(session_id)
+        if self.has_room() and now - self._swept_at >= self._limits.poll_seconds:
+            self._swept_at = now
+            await self._sweep()
+
+    async def _sweep(self) -> None:
+        """Find what nobody rang for: a lost ring, a dead worker, more than there was room for."""
+        limit = self._limits.sessions + len(self._cooling)
+        try:
+            found = await self._backlog.find_work(limit)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
+            _log.warning("work_not_looked_for", worker=self._name, error=str(error))
+            return
+        self._left_some = len(found) >= limit
+        for session_id in found:
+            self._take_up(session_id)
+
+    def _take_up(self, session_id: str) -> None:
+        if session_id in self._sessions:
+            self._again.add(session_id)
+        elif session_id in self._cooling:
+            return
+        elif self.has_room():
+            self._sessions[session_id] = asyncio.create_task(self._work_session(session_id))
+        else:
+            self._left_some = True
+
+    async def _pass_on_cancels(self) -> None:
+        try:
+            await self._work.deliver_cancels()
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.warning("cancels_not_looked_for", worker=self._name, error=str(error))
+
+    # -- working --
+
+    async def _work_session(self, session_id: str) -> None:
+        try:
+            # A ring may be for nothing, or for who holds the session; and a lease is a write.
+            prospect = await self._backlog.look_at(session_id)
+            if prospect is SessionWorkState.to_stop:
+                self._notifier.notify_cancel(session_id)
+            if (
+                prospect not in {SessionWorkState.free, SessionWorkState.cancelled}
+                or self._stopping.is_set()
+            ):
+                return
+            async with self._leases.held_and(
+                session_id,
+                self._name,
+                self._first_of(session_id),
+                on_full_disk=prospect is SessionWorkState.cancelled,
+            ) as taken:
+                # What comes while it is given back is rung for in vain.
+                self._again.add(session_id)
+                if not await self._work.run(*taken):
+                    self._cool(session_id)
+        except SessionBusy:
+            _log.debug("session_taken", session_id=session_id, worker=self._name)
+        except (SessionFenced, SessionNotFound, TaskNotFound, StoreError) as error:
+            _log.warning("session_lost", session_id=session_id, worker=self._name, error=str(error))
+            self._cool(session_id)
+        except Exception as error:  # noqa: BLE001 - one session's trouble is not the worker's
+            _log.error("session_not_worked_on", session_id=session_id, worker=self._name, exc_info=error)
+            self._cool(session_id)
+        finally:
+            del self._sessions[session_id]
+            self._look_again(session_id)
+
+    def _first_of(self, session_id: str) -> Callable[[Transaction], Task | None]:
+        return lambda transaction: self._tasks.begin_first(transaction, session_id, self._name)
+
+    def _look_again(self, session_id: str) -> None:
+        """At what was rung for while the session was in hand, or while there was no room."""
+        if session_id in self._again:
+            self._again.discard(session_id)
+            self._rung[session_id] = None
+        if self._left_some:
+            self._left_some, self._swept_at = False, -math.inf
+        self._wake.set()
+        if self._stopping.is_set():
+            # Another worker goes on with it.
+            self._notifier.notify(session_id)
+
+    def _cool(self, session_id: str) -> None:
+        self._cooling[session_id] = time.monotonic() + COOLING_SECONDS

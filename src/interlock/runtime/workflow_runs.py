@@ -1,0 +1,239 @@
+"""Starts runs of workflows, and does with them what people say: pause, resume, retry, stop.
+
+What follows the end of a step is put by `TaskService` itself, in the transaction that ends the step's task.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from interlock.agent.definitions import AgentNotFound
+from interlock.config.modes import ToolMode
+from interlock.core.errors import SessionNotFound, UserError
+from interlock.core.text import sanitize_text
+from interlock.core.threads import DaemonThreadPool
+from interlock.log.writer import EventLog, Transaction
+from interlock.redaction.redactor import Redactor
+from interlock.runtime.task_rows import (
+    RUN_STARTED_WITH,
+    SESSIONS_STARTED_WITH,
+    TASKS_STARTED_WITH,
+    Task,
+    TaskStatus,
+)
+from interlock.runtime.tasks import TaskService, reject_revoked
+from interlock.runtime.work_queue import WorkNotifier
+from interlock.sessions.manager import SessionManager
+from interlock.sessions.models import Session, SessionKind
+from interlock.workflow import engine
+from interlock.workflow.directory import WorkflowDirectory, WorkflowInvalid
+from interlock.workflow.run_rows import READ_RUN, NextStep, RunState, RunStatus, WorkflowRun
+from interlock.workflow.run_store import RunStore
+from interlock.workflow.step_prompt import MAX_INPUT
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as people see it: `is_waiting` says that its step waits for an answer of theirs."""
+
+    run_state: RunState
+    task: Task | None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.task is not None and self.task.status is TaskStatus.waiting
+
+
+@dataclass(frozen=True, slots=True)
+class RevokedWork:
+    """What was cancelled and stopped because the credential that started it was revoked."""
+
+    tasks: int
+    runs: int
+    sessions: tuple[str, ...]
+
+
+class WorkflowRunService:
+    def __init__(
+        self,
+        book: RunStore,
+        tasks: TaskService,
+        sessions: SessionManager,
+        log: EventLog,
+        redactor: Redactor,
+        notifier: WorkNotifier,
+        folder: WorkflowDirectory,
+    ) -> None:
+        self.book = book
+        self.folder = folder
+        self._tasks = tasks
+        self._sessions = sessions
+        self._events = log
+        self._redactor = redactor
+        self._notifier = notifier
+        self._threads = DaemonThreadPool("interlock-workflows")
+
+    async def create(
+        self,
+        workflow: str,
+        *,
+        opened_by: str,
+        mode: ToolMode | None = None,
+        model: str | None = None,
+    ) -> Session:
+        """The session that a run will be, in a mode that is open here. Nothing is begun yet."""
+        await self._threads.start(lambda: self.folder.load(workflow))
+        return await self._sessions.create(
+            opened_by=opened_by, kind=SessionKind.run, title=workflow, mode=mode, model=model
+        )
+
+    async def start(
+        self,
+        session_id: str,
+        workflow: str,
+        text: str,
+        *,
+        who: str,
+        credential_id: str | None = None,
+    ) -> WorkflowRun:
+        """Begin it with the files as they are now. The session's mode is the ceiling of all its steps."""
+        if len(text) > MAX_INPUT:
+            raise UserError(f"input: can have at most {MAX_INPUT} characters, not {len(text)}")
+        pinned = await self._threads.start(lambda: self.folder.pin(workflow))
+        if self._redactor.text(pinned.document) != pinned.document:
+            raise WorkflowInvalid(f"a file of the workflow '{workflow}' contains a secret; remove it first")
+        given, author = (
+            self._redactor.text(sanitize_text(text.strip())),
+            self._redactor.text(sanitize_text(who)),
+        )
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            reject_revoked(transaction.connection, credential_id)
+            if transaction.connection.query(READ_RUN, (session_id,)):
+                raise UserError(f"session {session_id} already has a run")
+            run = WorkflowRun(
+                session_id=session_id,
+                workflow=workflow,
+                digest=pinned.digest,
+                mode=self._sessions.mode_within(transaction.connection, session_id),
+                status=RunStatus.running,
+                agents=pinned.agents,
+                definition=pinned.document,
+                input=given,
+                started_by=author,
+                credential_id=credential_id,
+                started_event="",
+                created_us=0,
+            )
+            self._put(transaction, session_id, engine.begin(transaction, run))
+
+        session = await self._sessions.get(session_id)
+        if session.kind != SessionKind.run:
+            raise UserError(f"session {session_id} is not a workflow run")
+        await self._events.transact(session_id, work)
+        self._notifier.notify(session_id)
+        return (await self.book.run_state(session_id)).run
+
+    async def pause(self, session_id: str, *, who: str) -> WorkflowRun:
+        return await self._change(
+            session_id, lambda transaction: engine.pause(transaction, session_id, who)
+        )
+
+    async def resume(self, session_id: str, *, who: str, credential_id: str | None = None) -> WorkflowRun:
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            reject_revoked(transaction.connection, credential_id)
+            step = engine.resume(transaction, session_id, who, credential_id)
+            self._put(transaction, session_id, step)
+
+        return await self._change(session_id, work)
+
+    async def retry(self, session_id: str, *, who: str, credential_id: str | None = None) -> WorkflowRun:
+        """A person looked at it: the agents are taken as their files are now."""
+        run = (await self.book.run_state(session_id)).run
+        present = await self._threads.start(self.folder.agents)
+        if gone := sorted(run.agents.keys() - present.keys()):
+            raise AgentNotFound(f"the agent '{gone[0]}' no longer exists or is not usable; restore it")
+        agents = {name: present[name] for name in run.agents}
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            reject_revoked(transaction.connection, credential_id)
+            step = engine.retry(transaction, session_id, who, credential_id, agents)
+            self._put(transaction, session_id, step)
+
+        return await self._change(session_id, work)
+
+    async def stop(self, session_id: str, *, who: str) -> WorkflowRun:
+        """What is at work is cancelled with it."""
+
+        def work(transaction: Transaction) -> None:
+            if (task_id := engine.stop(transaction, session_id, who)) is not None:
+                self._tasks.cancel_within(transaction, task_id, who)
+
+        return await self._change(session_id, work, on_full_disk=True)
+
+    def cancel_by_credential(
+        self, transaction: Transaction, credential_id: str, who: str, reason: str
+    ) -> RevokedWork:
+        """End every run and every task that the credential started, in all sessions.
+
+        `transaction` has ended the credential already, so that nothing is started with it meanwhile. Call
+        `notify` with the sessions afterwards.
+        """
+        connection, tasks, runs = transaction.connection, 0, 0
+        found = connection.query(SESSIONS_STARTED_WITH, (credential_id, credential_id))
+        sessions = sorted(str(row[0]) for row in found)
+        for session_id in sessions:
+            inside = transaction.on(session_id)
+            try:
+                inside.next_seq()
+            except SessionNotFound:
+                # It was deleted a moment ago.
+                continue
+            found = connection.query(TASKS_STARTED_WITH, (session_id, credential_id))
+            started = {str(row[0]): None for row in found}
+            if connection.query(RUN_STARTED_WITH, (session_id, credential_id)):
+                # Its step may be at work since before it was resumed, for somebody else.
+                if (at_work := engine.stop(inside, session_id, who, reason)) is not None:
+                    started[at_work] = None
+                runs += 1
+            for task_id in started:
+                self._tasks.cancel_within(inside, task_id, who, reason)
+            tasks += len(started)
+        return RevokedWork(tasks, runs, tuple(sessions))
+
+    def notify(self, sessions: Iterable[str]) -> None:
+        """Tell workers to look at these sessions."""
+        for session_id in sessions:
+            self._notifier.notify(session_id)
+
+    async def shown(self, session_id: str) -> RunView:
+        run_state = await self.book.run_state(session_id)
+        at = run_state.at
+        task = await self._tasks.get(at.task_id) if at is not None and at.task_id else None
+        return RunView(run_state, task)
+
+    async def _change(
+        self, session_id: str, work: Callable[[Transaction], None], *, on_full_disk: bool = False
+    ) -> WorkflowRun:
+        await self.book.run_state(session_id)
+        await self._events.transact(session_id, work, on_full_disk=on_full_disk)
+        self._notifier.notify(session_id)
+        return (await self.book.run_state(session_id)).run
+
+    def _put(self, transaction: Transaction, session_id: str, step: NextStep | None) -> None:
+        if step is not None:
+            self._tasks.put_step(transaction, session_id, step)
+
+
+def next_step_after(transaction: Transaction, task: Task) -> NextStep | None:
+    """What follows a task that has ended: the next step, if it was one of a run."""
+    return engine.task_ended(
+        transaction,
+        task.id,
+        is_done=task.status is TaskStatus.done,
+        is_cancelled=task.status is TaskStatus.cancelled,
+        reason=task.reason or "",
+        who=task.cancel_requested_by or task.who,
+    )

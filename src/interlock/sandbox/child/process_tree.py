@@ -1,0 +1,182 @@
+"""All that a process started, also what left its group and its session: found, measured, killed.
+
+Orphans come to the nearest subreaper, so a subreaper's descendants are exactly what it started. It imports
+nothing of Interlock: it is loaded into the launcher.
+"""
+
+import _thread
+import os
+import signal
+import time
+from collections.abc import Callable
+
+_WALL = 0x40000000  # also children that announce their end by another signal
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+
+
+def children_of(pid: int) -> tuple[list[int], int]:
+    """The children of a process and how many threads it has. Whoever is gone has neither."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - pathlib is large
+    except OSError:
+        return found, 0
+    for thread in threads:
+        found += [int(child) for child in _content(f"/proc/{pid}/task/{thread}/children").split()]
+    return found, len(threads)
+
+
+def freeze(spared: set[int]) -> set[int]:
+    """Stop all descendants, parents first, until no new ones are found."""
+    frozen: set[int] = set()
+    while True:
+        fresh = 0
+        waiting, _ = children_of(os.getpid())
+        while waiting:
+            pid = waiting.pop()
+            if pid in spared:
+                continue
+            if pid not in frozen:
+                frozen.add(pid)
+                fresh += 1
+                send(pid, signal.SIGSTOP)
+            waiting += children_of(pid)[0]
+        if not fresh:
+            return frozen
+
+
+def kill_descendants(
+    spared: set[int], statuses: dict[int, int], *, reaches_only_below: bool = False
+) -> None:
+    """Kill every descendant but the spared, reap them, and return when there is none.
+
+    `reaches_only_below` says that this process can signal nothing but its descendants: then the kernel
+    kills them all in one call, during which none of them forks. Otherwise the tree is walked; stopping
+    first is what beats one that forks and exits faster than that.
+    """
+    pause = _SHORTEST_PAUSE
+    while reap(statuses):
+        if reaches_only_below and not spared:
+            send(-1, signal.SIGKILL)
+        else:
+            found = freeze(spared)
+            if not found and spared:
+                return
+            for pid in found:
+                send(pid, signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def reap(statuses: dict[int, int]) -> bool:
+    """Collect whoever has ended. False if there is no child at all, alive or dead."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
+        except ChildProcessError:
+            return False
+        if not pid:
+            return True
+        statuses[pid] = status
+
+
+def send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        # Gone already, or a number that belongs to somebody else by now.
+        return
+
+
+def count_tasks(limit: int | None, is_over: Callable[[], bool]) -> tuple[int, list[int]]:
+    """How many processes and threads there are below, and the processes, until the limit is passed.
+
+    Where a job has all processors busy, each of these questions may take a second: `is_over` ends it early.
+    """
+    tasks, pids = 0, []
+    waiting, _ = children_of(os.getpid())
+    while waiting and (limit is None or tasks <= limit) and not is_over():
+        pid = waiting.pop()
+        below, threads = children_of(pid)
+        waiting += below
+        tasks += threads
+        pids.append(pid)
+    return tasks, pids
+
+
+def private_memory_bytes(pids: list[int], is_over: Callable[[], bool]) -> int:
+    """What memory processes have to themselves; what forks share counts for each of them."""
+    used = 0
+    for pid in pids:
+        if is_over():
+            return 0
+        used += _own_bytes(pid)
+    return used
+
+
+class MemoryMeasurement:
+    """What memory processes really have, measured in a thread of its own.
+
+    The kernel answers only when a process is not in the middle of a fork, and a fork bomb always is: the
+    thread that waits for the answer cannot end it.
+    """
+
+    def __init__(self, pids: list[int]) -> None:
+        self.is_done = False
+        self.used_bytes = 0
+        _thread.start_new_thread(self._measure, (pids,))
+
+    def _measure(self, pids: list[int]) -> None:
+        try:
+            self.used_bytes = sum(_exact_bytes(pid) for pid in pids)
+        finally:
+            self.is_done = True
+
+    def wait(self) -> None:
+        """Of processes that are gone, there is nothing to wait for."""
+        while not self.is_done:
+            time.sleep(_SHORTEST_PAUSE)
+
+
+def start_measurement(pids: list[int]) -> MemoryMeasurement | None:
+    """None where the system has no thread for it now: to be tried again at the next look."""
+    try:
+        return MemoryMeasurement(pids)
+    except RuntimeError:
+        return None
+
+
+# What is never shared: the tables by which memory is found, and pages that are set aside by their size.
+_ALWAYS_OWN = (b"VmPTE:", b"HugetlbPages:")
+
+
+def _own_bytes(pid: int) -> int:
+    return _kilobytes(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:", *_ALWAYS_OWN)) * 1024
+
+
+def _exact_bytes(pid: int) -> int:
+    exact = _kilobytes(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+    return (exact + _kilobytes(f"/proc/{pid}/status", _ALWAYS_OWN)) * 1024 if exact else _own_bytes(pid)
+
+
+def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
+    """The sum of these lines. What is not backed by a file counts, also where it is shared."""
+    lines = _content(path).splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(names))
+
+
+def _content(path: str) -> bytes:
+    """Of a small file of the kernel's, or nothing where the process is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    content = b""
+    try:
+        while piece := os.read(descriptor, 65536):
+            content += piece
+    except OSError:
+        return content
+    finally:
+        os.close(descriptor)
+    return content

@@ -1,0 +1,266 @@
+"""Reading and atomically writing single files inside open folders."""
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.sandbox.linux_fs import open_beneath, rename_noreplace
+from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
+
+CHUNK_BYTES = 1024 * 1024
+
+# A regular file is opened at once; a pipe nobody writes to must not be waited for.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+
+_ACCESS_LIST = "system.posix_acl_access"
+
+Check = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A regular file, open for reading, and what it was when it was opened."""
+
+    descriptor: int
+    status: os.stat_result
+
+    @property
+    def size(self) -> int:
+        return self.status.st_size
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the file does, as far as the file system tells."""
+        was = self.status
+        numbers = (was.st_dev, was.st_ino, was.st_size, was.st_mtime_ns, was.st_ctime_ns)
+        return ".".join(f"{number:x}" for number in numbers)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """At most `count` bytes from `offset`; fewer only at the end of the file."""
+        data = os.pread(self.descriptor, count, offset)
+        if len(data) == count or not data:
+            return data
+        pieces = [data]
+        while (missing := count - sum(map(len, pieces))) > 0:
+            more = os.pread(self.descriptor, missing, offset + count - missing)
+            if not more:
+                break
+            pieces.append(more)
+        return b"".join(pieces)
+
+    def chunks(self, check: Check, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` to `end`, a piece at a time."""
+        offset = start
+        while end is None or offset < end:
+            check()
+            wanted = CHUNK_BYTES if end is None else min(CHUNK_BYTES, end - offset)
+            data = os.pread(self.descriptor, wanted, offset)
+            if not data:
+                return
+            yield data
+            offset += len(data)
+
+    def sha256(self, check: Check, start: int = 0, end: int | None = None) -> str:
+        digest = hashlib.sha256()
+        for piece in self.chunks(check, start, end):
+            digest.update(piece)
+        return digest.hexdigest()
+
+
+@contextmanager
+def open_file(resolver: PathResolver, place: ResolvedPath) -> Iterator[OpenFile]:
+    with _opened_regular(lambda flags: resolver.open(place, flags), resolver.shown(place)) as file:
+        yield file
+
+
+@contextmanager
+def open_file_in(folder: int, name: str, shown: str) -> Iterator[OpenFile]:
+    """The file of that name in an open folder; never what a link points at."""
+    with _opened_regular(lambda flags: open_beneath(folder, name, flags), shown) as file:
+        yield file
+
+
+@contextmanager
+def _opened_regular(opening: Callable[[int], int], shown: str) -> Iterator[OpenFile]:
+    # To open a device or a pipe is an act of its own, so it is looked at first. It may change in between.
+    with _closing(opening(os.O_PATH)) as descriptor:
+        _regular(descriptor, shown)
+    with _closing(opening(_READ)) as descriptor:
+        yield _regular(descriptor, shown)
+
+
+@contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _regular(descriptor: int, shown: str) -> OpenFile:
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown)
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"{shown} is not a regular file (a pipe, a socket or a device)",
+            "Choose a regular file.",
+            is_an_answer=True,
+        )
+    return OpenFile(descriptor, status)
+
+
+def lstat_entry(parent: OpenParent) -> os.stat_result | None:
+    """What stands at the place now, itself if it is a link; None where nothing does."""
+    try:
+        return os.stat(parent.name, dir_fd=parent.descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def write_atomically(
+    parent: OpenParent,
+    pieces: Iterator[bytes],
+    *,
+    like: OpenFile | None,
+    before_commit: Check,
+) -> None:
+    """Write a file whole or not at all: beside its place first, and then in it with one rename.
+
+    `like` is the file it replaces, whose owner, permissions and attributes it takes over; without one it
+    is a new file, and one that appeared in the meantime stays.
+    """
+    with _new_file(parent.descriptor, 0o666 if like is None else 0o600) as new:
+        for piece in pieces:
+            _write_all(new.descriptor, piece)
+        if like is not None:
+            _take_over(new.descriptor, like)
+        os.fsync(new.descriptor)
+        before_commit()
+        if like is None:
+            new.appear_as(parent.name)
+        else:
+            new.replace(parent.name)
+    fsync_directory(parent.descriptor)
+
+
+@dataclass(slots=True)
+class _NewFile:
+    """A file that nobody sees yet: one without a name, or where that cannot be, one with a name of ours."""
+
+    folder: int
+    descriptor: int
+    name: str | None
+
+    def appear_as(self, name: str) -> None:
+        """Under a name that nothing else has."""
+        if self.name is not None:
+            rename_noreplace(self.folder, self.name, self.folder, name)
+            self.name = None
+            return
+        os.link(f"/proc/self/fd/{self.descriptor}", name, dst_dir_fd=self.folder, follow_symlinks=True)
+
+    def replace(self, name: str) -> None:
+        if self.name is None:
+            temporary = _temporary_name()
+            self.appear_as(temporary)
+            self.name = temporary
+        os.rename(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        self.name = None
+
+
+@contextmanager
+def _new_file(folder: int, mode: int) -> Iterator[_NewFile]:
+    descriptor, name = _open_unnamed(folder, mode), None
+    if descriptor is None:
+        name = _temporary_name()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, mode, dir_fd=folder)
+    new = _NewFile(folder, descriptor, name)
+    try:
+        yield new
+    finally:
+        os.close(descriptor)
+        if new.name is not None:
+            with suppress(OSError):
+                os.unlink(new.name, dir_fd=folder)
+
+
+def _open_unnamed(folder: int, mode: int) -> int | None:
+    """None where the file system has no files without a name, or the system no way to give them one."""
+    if not Path("/proc/self/fd").exists():
+        return None
+    try:
+        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _temporary_name() -> str:
+    return f".{secrets.token_hex(8)}.interlock-new"
+
+
+def fsync_directory(folder: int) -> None:
+    """Make the folder's own change durable. Some file systems cannot; then there is no more to do."""
+    with suppress(OSError):
+        descriptor = open_beneath(folder, ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _take_over(descriptor: int, like: OpenFile) -> None:
+    # As when a file is written in place, new content does not inherit what the old was trusted with.
+    mode = stat.S_IMODE(like.status.st_mode) & 0o1777
+    has_group = _give_to(descriptor, like.status)
+    if not (_copy_attributes(descriptor, like.descriptor) and has_group):
+        # What the group may do was meant for another group, or was limited by the list that is missing.
+        mode &= ~0o070 | (mode & 0o007) << 3
+    os.fchmod(descriptor, mode)
+
+
+def _give_to(descriptor: int, status: os.stat_result) -> bool:
+    """Whether it has the group it should have; another's file may become one of this account."""
+    for owner in (status.st_uid, -1):
+        with suppress(OSError):
+            os.fchown(descriptor, owner, status.st_gid)
+            return True
+    return os.fstat(descriptor).st_gid == status.st_gid
+
+
+def _copy_attributes(descriptor: int, source: int) -> bool:
+    """Whether its access list is that of the source."""
+    names = _attributes(source)
+    if _ACCESS_LIST not in names and _ACCESS_LIST in _attributes(descriptor):
+        # The folder's default, which the file it replaces did not have.
+        os.removexattr(descriptor, _ACCESS_LIST)
+    failed = set()
+    for name in names:
+        if name.startswith("user.") or name == _ACCESS_LIST:
+            try:
+                os.setxattr(descriptor, name, os.getxattr(source, name))
+            except OSError:
+                failed.add(name)
+    return _ACCESS_LIST not in failed
+
+
+def _attributes(descriptor: int) -> list[str]:
+    try:
+        return os.listxattr(descriptor)
+    except OSError:
+        return []

@@ -1,0 +1,225 @@
+"""The few system calls Python does not offer: `openat2`, `statx`, and `renameat2` that never replaces."""
+
+import ctypes
+import errno
+import os
+import platform
+import stat
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+# The numbers are the kernel's own (asm-generic; x86_64 has an older one for renameat2).
+_OPENAT2 = 437
+_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}.get(platform.machine())
+_STATX = {"x86_64": 332, "aarch64": 291, "riscv64": 291}.get(platform.machine())
+
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_BENEATH = 0x08
+_RESOLVE_CACHED = 0x20
+_WITHOUT_LINKS = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
+_RENAME_NOREPLACE = 1
+_AT_EMPTY_PATH = 0x1000
+_AT_STATX_DONT_SYNC = 0x4000
+_STATX_BASIC_STATS = 0x7FF
+
+# Somebody who holds a lease on a file can make the kernel say "try again" for most of a minute.
+_TRIES = 50
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+class _Statx(ctypes.Structure):
+    """The kernel's `struct statx`, as far as it is read here."""
+
+    _fields_ = (
+        ("_", ctypes.c_uint32 * 4),
+        ("links", ctypes.c_uint32),
+        ("_owners", ctypes.c_uint32 * 2),
+        ("mode", ctypes.c_uint16),
+        ("_inode", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("_times", ctypes.c_uint64 * 10),
+        ("_special", ctypes.c_uint32 * 2),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("_rest", ctypes.c_uint64 * 14),
+    )
+
+
+class CachedStat(NamedTuple):
+    """What the kernel knows of something without asking anybody."""
+
+    mode: int
+    size: int
+    links: int
+    device: tuple[int, int]
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@cache
+def _system_call(*types: type) -> Callable[..., int]:
+    """`syscall` for arguments of these types, behind its number. They need not be wrapped each time."""
+    call = _libc()["syscall"]
+    call.argtypes = (ctypes.c_long, *types)
+    call.restype = ctypes.c_long
+    return call
+
+
+@cache
+def has_openat2() -> bool:
+    """Whether this kernel has it and nothing, such as an old container's filter, forbids it."""
+    try:
+        os.close(_openat2(-100, b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno not in {errno.ENOSYS, errno.EPERM, errno.EINVAL}
+    return True
+
+
+def open_beneath(folder: int, relative: str, flags: int) -> int:
+    """A descriptor for a path below an open folder, without passing through a single link.
+
+    It creates nothing. A `..` is refused, wherever it would lead. Where the kernel has no `openat2`, every
+    step is opened by itself and must not be a link, which proves the same.
+    """
+    flags |= os.O_CLOEXEC
+    parts = relative.split("/")
+    if relative.startswith("/") or ".." in parts:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative)
+    path = _c_string(relative)
+    if not has_openat2():
+        return _open_step_by_step(folder, parts, flags)
+    for _ in range(_TRIES):
+        try:
+            return _openat2(folder, path, flags)
+        except (InterruptedError, BlockingIOError) as error:
+            last = error
+    raise last
+
+
+def open_cached(folder: int, relative: str, flags: int) -> int:
+    """The same, if every name on the way is in the kernel's memory; `BlockingIOError` where one is not.
+
+    Only the names: with anything but O_PATH, what is opened may still have to be asked for.
+    """
+    if relative.startswith("/") or ".." in relative.split("/"):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative)
+    if not has_openat2():
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), relative)
+    return _openat2(folder, _c_string(relative), flags | os.O_CLOEXEC, _WITHOUT_LINKS | _RESOLVE_CACHED)
+
+
+def statx_cached(descriptor: int) -> CachedStat:
+    """What is known of an open file without a word to its disk, its server or whoever else holds it."""
+    if _STATX is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    found = _Statx()
+    call = _system_call(
+        *(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Statx))
+    )
+    flags = _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC
+    if call(_STATX, descriptor, b"", flags, _STATX_BASIC_STATS, ctypes.byref(found)):
+        raise _last_error("")
+    return CachedStat(found.mode, found.size, found.links, (found.major, found.minor))
+
+
+def rename_noreplace(source_folder: int, source: str, folder: int, name: str) -> None:
+    """Rename, unless there is something of that name already."""
+    code = _renameat2(source_folder, source, folder, name)
+    if code in _NO_RENAMEAT2:
+        _claim_then_rename(source_folder, source, folder, name)
+    elif code:
+        raise OSError(code, os.strerror(code), name)
+
+
+# Also what a file system without the flag, or a container's filter, says.
+_NO_RENAMEAT2 = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM})
+
+
+def _renameat2(source_folder: int, source: str, folder: int, name: str) -> int:
+    """Zero, or why not."""
+    old, new = _c_string(source), _c_string(name)
+    if _RENAMEAT2 is None:
+        return errno.ENOSYS
+    failed = _libc().syscall(
+        *(ctypes.c_long(_RENAMEAT2), ctypes.c_int(source_folder), ctypes.c_char_p(old)),
+        *(ctypes.c_int(folder), ctypes.c_char_p(new), ctypes.c_uint(_RENAME_NOREPLACE)),
+    )
+    return ctypes.get_errno() if failed else 0
+
+
+def _claim_then_rename(source_folder: int, source: str, folder: int, name: str) -> None:
+    """The name is taken first, which fails where it exists: a folder's by an empty one, else by a link."""
+    if stat.S_ISDIR(os.stat(source, dir_fd=source_folder, follow_symlinks=False).st_mode):
+        os.mkdir(name, dir_fd=folder)
+        try:
+            os.rename(source, name, src_dir_fd=source_folder, dst_dir_fd=folder)
+        except OSError:
+            os.rmdir(name, dir_fd=folder)
+            raise
+        return
+    os.link(source, name, src_dir_fd=source_folder, dst_dir_fd=folder, follow_symlinks=False)
+    try:
+        os.unlink(source, dir_fd=source_folder)
+    except OSError:
+        os.unlink(name, dir_fd=folder)
+        raise
+
+
+def _c_string(path: str) -> bytes:
+    """Refused where C would see the end of it in its middle, and so another path."""
+    if "\0" in path:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    return os.fsencode(path)
+
+
+def _openat2(folder: int, path: bytes, flags: int, resolve: int = _WITHOUT_LINKS) -> int:
+    how = _OpenHow(flags, 0, resolve)
+    call = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
+    descriptor = call(_OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
+    if descriptor < 0:
+        raise _last_error(os.fsdecode(path))
+    return descriptor
+
+
+def _last_error(path: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), path)
+
+
+def _open_step_by_step(folder: int, parts: list[str], flags: int) -> int:
+    current = os.dup(folder)
+    try:
+        for part in parts[:-1]:
+            below = _open_one(current, part, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            os.close(current)
+            current = below
+        return _open_one(current, parts[-1], flags)
+    finally:
+        os.close(current)
+
+
+def _open_one(folder: int, name: str, flags: int) -> int:
+    try:
+        descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    except NotADirectoryError:
+        # O_DIRECTORY says so of a link, before O_NOFOLLOW can say that it is one.
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise _is_a_link(name) from None
+        raise
+    if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+        # With O_PATH the kernel opens the link itself instead of refusing it.
+        os.close(descriptor)
+        raise _is_a_link(name)
+    return descriptor
+
+
+def _is_a_link(name: str) -> OSError:
+    return OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)

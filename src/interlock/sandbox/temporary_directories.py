@@ -1,0 +1,95 @@
+"""Temporary directories: never in an opened one, where a command of another session could change what is in
+them, or put a link in their place.
+
+A process holds a lock on each directory of its jobs. Where the process was killed, the next one to start
+finds the directory without a lock, and removes it.
+"""
+
+import fcntl
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.sandbox.jobs import SandboxUnavailable
+from interlock.sandbox.tree_removal import remove_entry
+
+_USUAL_PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - a new folder is made there
+_PREFIX = "interlock-job-"
+_NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def choose_temporary_root(opened: Iterable[Path]) -> Path:
+    """By its real path."""
+    roots = tuple(opened)
+    for name in (tempfile.gettempdir(), *_USUAL_PLACES):
+        place = Path(name).resolve()
+        if place.is_dir() and not any(place.is_relative_to(root) for root in roots):
+            return place
+    raise SandboxUnavailable(
+        "every folder for temporary files is an opened folder; set TMPDIR to another one"
+    )
+
+
+def make_job_directory(place: Path) -> tuple[Path, int]:
+    """A new directory, and the descriptor whose lock says that it is in use."""
+    while True:
+        directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        lock = _locked(directory)
+        # A process that starts at this moment may have taken it for an abandoned one.
+        if lock is not None and directory.exists():
+            return directory, lock
+        if lock is not None:
+            os.close(lock)
+
+
+def remove_job_directory(directory: Path, lock: int) -> None:
+    try:
+        _remove(directory)
+    finally:
+        os.close(lock)
+
+
+def remove_abandoned_directories(place: Path) -> None:
+    """Those of this account's processes that were killed."""
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if not _NAME.fullmatch(entry.name) or not _is_own(entry):
+                continue
+            lock = _locked(Path(entry.path))
+            if lock is not None:
+                remove_job_directory(Path(entry.path), lock)
+
+
+def _is_own(entry: "os.DirEntry[str]") -> bool:
+    """Not where it is gone by now, or cannot be looked at."""
+    try:
+        return entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _locked(directory: Path) -> int | None:
+    """None where it is in use, or gone."""
+    try:
+        descriptor = os.open(directory, _DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove(directory: Path) -> None:
+    with suppress(OSError):
+        above = os.open(directory.parent, _DIRECTORY)
+        try:
+            remove_entry(above, directory.name)
+        finally:
+            os.close(above)

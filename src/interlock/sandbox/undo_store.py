@@ -1,0 +1,400 @@
+"""Earlier contents of files that tools changed, kept in the state folder until there are too many.
+
+An entry is one file: a line of JSON that says what was done and what was there before, and then the
+earlier content. It is on disk before the change is made, so a change that a crash cut short can be
+undone as well.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.file_removal import remove_tree
+
+MAX_ENTRY_BYTES = 64 * 1024 * 1024
+MAX_HEADER_BYTES = 256 * 1024
+
+# What even the smallest file takes on a disk.
+BLOCK_BYTES = 4096
+
+# The number is the time in nanoseconds, so names sort by age.
+_NAME = re.compile(r"(\d{20})-[0-9a-f]{8}\.kept")
+_LAST_NUMBER = 2**63
+
+# An entry that is still being written; after this long nobody is writing it any more.
+_PART = ".part"
+_PART_SECONDS = 3600
+
+# Every id that is its own folder's name: none that looks like the name which another one is given.
+_PLAIN_ID = re.compile(r"(?!_[0-9A-Fa-f]{64}$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+UNDO_PREFIX = "undo_"
+
+_NO_ROOM = {
+    errno.ENOSPC: "is full",
+    errno.EDQUOT: "has no quota left",
+    errno.EROFS: "is read-only",
+}
+
+
+def state_write_error(error: OSError, consequence: str) -> ToolError:
+    """The system does not let us write to the state folder: its disk is another one than the model's."""
+    reason = _NO_ROOM.get(error.errno or 0, f"does not accept writes ({error.strerror})")
+    return ToolError(
+        ErrorCode.EXECUTION_ERROR,
+        f"the disk of the state folder {reason}, so {consequence}",
+        "Tell the user: that disk needs attention.",
+    )
+
+
+class ChangeAction(StrEnum):
+    created = "created"
+    replaced = "replaced"
+    deleted = "deleted"
+    moved = "moved"
+
+
+class SavedContentKind(StrEnum):
+    """What follows the header: the bytes of a file, a tar archive of a folder, or nothing."""
+
+    nothing = "nothing"
+    file = "file"
+    archive = "archive"
+    omitted = "omitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChange:
+    """One change of one file or folder. `parts` lie below `root`; after a move they are the new ones.
+
+    `by_undo` says that a person took something back; `call_id` is then the id of that undo. `redone` says
+    that what was taken back was an undo: then the change is part of the work of its task again.
+    """
+
+    session_id: str
+    call_id: str
+    task: str | None = None
+    by_undo: bool = False
+    redone: bool = False
+    action: ChangeAction
+    root: str
+    parts: Sequence[str]
+    from_root: str = ""
+    from_parts: Sequence[str] = ()
+    made_folders: int = 0
+    before_sha256: str | None = None
+    after_sha256: str | None = None
+    permissions: int = 0o644
+    owner: Sequence[int] = ()
+    modified_ns: int = 0
+    link_target: str | None = None
+    identity: Sequence[int] = ()
+    content: SavedContentKind = SavedContentKind.nothing
+    time_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+    @property
+    def is_undoable(self) -> bool:
+        """Whether an undo of its session or task takes it back."""
+        return not self.by_undo or self.redone
+
+    @property
+    def path(self) -> str:
+        return str(Path(self.root).joinpath(*self.parts))
+
+    @property
+    def source(self) -> str | None:
+        """Where it was moved from."""
+        return str(Path(self.from_root).joinpath(*self.from_parts)) if self.from_root else None
+
+
+@dataclass(frozen=True, slots=True)
+class UndoEntry:
+    change: RecordedChange
+    file: Path
+
+    def content(self) -> BinaryIO:
+        """The earlier content, to be read from its beginning."""
+        stream = self.file.open("rb")
+        stream.readline(MAX_HEADER_BYTES)
+        return stream
+
+
+class UndoStore:
+    """Bounded: when all entries together exceed `max_bytes`, the oldest go. With 0 nothing is kept."""
+
+    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        # What all entries take, as far as this process knows, and what it added since it last looked.
+        self._estimate = max_bytes
+        self._added = 0
+
+    @property
+    def is_on(self) -> bool:
+        return self._max_bytes > 0
+
+    def has_room_for(self, size: int) -> bool:
+        return self.is_on and size <= min(MAX_ENTRY_BYTES, self._max_bytes - BLOCK_BYTES)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One change at a time takes effect, among all processes that share the state folder."""
+        with self._turn:
+            _make_folder(self._folder)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(self._folder / ".turn", flags, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(descriptor)
+
+    def keep(self, change: RecordedChange, pieces: Iterable[bytes] = ()) -> UndoEntry | None:
+        """Write an entry; it is durable when this returns. None where nothing is kept at all."""
+        if not self.is_on:
+            return None
+        try:
+            return self._kept(change, pieces)
+        except OSError as error:
+            # Reading the earlier content fails in other ways: this is the state folder's disk.
+            if error.errno not in _NO_ROOM:
+                raise
+            raise state_write_error(
+                error, "the current content cannot be saved; nothing was changed"
+            ) from error
+
+    def _kept(self, change: RecordedChange, pieces: Iterable[bytes]) -> UndoEntry:
+        folder = self._folder_of(change.session_id)
+        _make_folder(self._folder)
+        _make_folder(folder)
+        with self._lock:
+            name = f"{_next_number(folder):020d}-{secrets.token_hex(4)}"
+        path = folder / f"{name}.kept"
+        size = _write_durably(path, orjson.dumps(_as_json(change)) + b"\n", pieces)
+        with self._lock:
+            self._forget_oldest(_cost(size), spare=path)
+        return UndoEntry(change, path)
+
+    def drop(self, entry: UndoEntry | None) -> None:
+        """The change was not made after all, or was taken back."""
+        if entry is not None:
+            with suppress(OSError):
+                entry.file.unlink()
+
+    def entries(self, session_id: str) -> Iterator[UndoEntry]:
+        """What was changed in a session, newest first. An entry that cannot be read is left out."""
+        for entry in _entries_in(self._folder_of(session_id)):
+            if entry.change.session_id == session_id:
+                yield entry
+
+    def find(self, identity: str, session_id: str | None = None) -> list[UndoEntry]:
+        """The entries of a session, a task, a single call or an undo, newest first.
+
+        What an undo did is not part of the work of its session or task, unless it redid that work; it has
+        an id of its own.
+        With a session it is a task of that session. Without one, the heads of all entries are read. Calls
+        are named by models, and count only where nothing else has that name.
+        """
+        if session_id is not None:
+            return [entry for entry in self.entries(session_id) if _is_of_task(entry.change, identity)]
+        of_session = [entry for entry in self.entries(identity) if entry.change.is_undoable]
+        if of_session:
+            return of_session
+        found = [
+            entry
+            for folder in _folders(self._folder)
+            for entry in _entries_in(folder)
+            if entry.change.call_id == identity or _is_of_task(entry.change, identity)
+        ]
+        of_task = [entry for entry in found if _is_of_task(entry.change, identity)]
+        by_undo = [entry for entry in found if entry.change.by_undo]
+        found = of_task or by_undo or found
+        return sorted(found, key=lambda entry: entry.file.name, reverse=True)
+
+    def find_undo(self, undo_id: str, task: str, session_id: str) -> list[UndoEntry]:
+        """What an undo of a task did, newest first."""
+        return [
+            entry
+            for entry in self.entries(session_id)
+            if entry.change.by_undo and entry.change.call_id == undo_id and _is_within(entry.change, task)
+        ]
+
+    def forget(self, session_id: str) -> None:
+        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        remove_tree(self._folder_of(session_id))
+
+    def _folder_of(self, session_id: str) -> Path:
+        # An id is whatever somebody chose; a folder's name is not.
+        if _PLAIN_ID.fullmatch(session_id):
+            return self._folder / session_id
+        return self._folder / f"_{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+    def _forget_oldest(self, added: int, *, spare: Path) -> None:
+        """Others add as well: look at what is there, now and then and whenever it seems too much."""
+        self._estimate += added
+        self._added += added
+        if self._estimate <= self._max_bytes and self._added <= self._max_bytes // 16:
+            return
+        sizes = dict(self._sizes())
+        total = sum(sizes.values())
+        # A little more than needed, so that it is not looked at again for every entry.
+        wanted = self._max_bytes - self._max_bytes // 16 if total > self._max_bytes else total
+        for path in sorted(sizes, key=lambda path: path.name):
+            if total <= wanted:
+                break
+            if path != spare and not _is_being_written(path):
+                with suppress(OSError):
+                    path.unlink()
+                total -= sizes[path]
+        self._estimate, self._added = total, 0
+
+    def _sizes(self) -> Iterator[tuple[Path, int]]:
+        for folder in _folders(self._folder):
+            with suppress(OSError), os.scandir(folder) as found:
+                for entry in found:
+                    with suppress(OSError):
+                        yield Path(entry.path), _cost(entry.stat(follow_symlinks=False).st_size)
+
+
+def _cost(size: int) -> int:
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+def _is_being_written(path: Path) -> bool:
+    if path.suffix != _PART:
+        return False
+    try:
+        return path.stat().st_mtime > time.time() - _PART_SECONDS
+    except OSError:
+        return False
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        return
+    _settle(folder.parent)
+
+
+def _is_of_task(change: RecordedChange, identity: str) -> bool:
+    return change.is_undoable and _is_within(change, identity)
+
+
+def _is_within(change: RecordedChange, task: str) -> bool:
+    """A task that was handed over is named after the one that did so, with a dot."""
+    return change.task is not None and f"{change.task}.".startswith(f"{task}.")
+
+
+def _folders(top: Path) -> list[Path]:
+    try:
+        return [path for path in top.iterdir() if path.is_dir()]
+    except OSError:
+        return []
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except OSError:
+        return []
+
+
+def _entries_in(folder: Path) -> Iterator[UndoEntry]:
+    for name in sorted(_names(folder), reverse=True):
+        change = _read_header(folder / name)
+        if change is not None:
+            yield UndoEntry(change, folder / name)
+
+
+def _read_header(path: Path) -> RecordedChange | None:
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return _from_json(orjson.loads(stream.readline(MAX_HEADER_BYTES)))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _next_number(folder: Path) -> int:
+    """By the clock, but never before an entry that is there already."""
+    numbers = (int(name[:20]) for name in _names(folder))
+    last = max((number for number in numbers if number < _LAST_NUMBER), default=0)
+    return max(time.time_ns(), last + 1)
+
+
+def _write_durably(path: Path, header: bytes, pieces: Iterable[bytes]) -> int:
+    """Under another name first, so that what a crash leaves half written is no entry."""
+    part = path.with_suffix(_PART)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(header)
+            for piece in pieces:
+                stream.write(piece)
+            stream.flush()
+            os.fsync(stream.fileno())
+            size = stream.tell()
+        part.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    _settle(path.parent)
+    return size
+
+
+def _settle(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# Names may be bytes that are no text; JSON can hold them as hexadecimal numbers.
+_NAMES = ("root", "from_root", "link_target")
+_LISTS = ("parts", "from_parts")
+
+
+def _as_json(change: RecordedChange) -> dict[str, Any]:
+    values = asdict(change)
+    for name in _NAMES:
+        values[name] = None if values[name] is None else os.fsencode(values[name]).hex()
+    for name in _LISTS:
+        values[name] = [os.fsencode(part).hex() for part in values[name]]
+    return values
+
+
+def _from_json(values: dict[str, Any]) -> RecordedChange:
+    known = {name: values[name] for name in RecordedChange.__slots__ if name in values}
+    for name in _NAMES:
+        known[name] = None if known[name] is None else os.fsdecode(bytes.fromhex(known[name]))
+    for name in _LISTS:
+        known[name] = tuple(os.fsdecode(bytes.fromhex(part)) for part in known[name])
+    for name in ("owner", "identity"):
+        known[name] = tuple(int(number) for number in known.get(name, ()))
+    if not (isinstance(known["session_id"], str) and isinstance(known["call_id"], str)):
+        raise TypeError("ids must be text")
+    if any(part in {"", ".", ".."} or "/" in part for name in _LISTS for part in known[name]):
+        raise ValueError("parts must be names")
+    return RecordedChange(
+        **known | {"action": ChangeAction(known["action"]), "content": SavedContentKind(known["content"])}
+    )

@@ -1,0 +1,103 @@
+"""A message on its way into the transcript: made safe once, written with the event that vouches for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from interlock.core.errors import SessionNotFound
+from interlock.core.text import sanitize_text
+from interlock.db.driver import DbConnection
+from interlock.log.kinds import MessageAppended
+from interlock.log.message_rows import INSERT_MESSAGE, content_hash
+from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventReceipt, EventScope
+from interlock.log.writer import EventLog, Transaction
+from interlock.redaction.redactor import Redactor
+from interlock.sessions.models import Message, Role
+
+IS_THERE = "SELECT 1 FROM sessions WHERE id = ? AND deleted_us IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDraft:
+    """Without secrets, and storable: what it says is what will be read back."""
+
+    role: Role
+    content: str
+    tool_calls: list[dict[str, Any]] | None
+    tool_call_id: str | None
+    redacted: bool
+    # The calls as they are stored.
+    encoded_calls: str | None = None
+
+    def write(self, transaction: Transaction, session_id: str, scope: EventScope = NO_SCOPE) -> Message:
+        """Number it, chain it and store it, within a transaction on the session's stream."""
+        recorded = transaction.record(self._event(), scope)
+        transaction.connection.change(INSERT_MESSAGE, self._row(session_id, recorded))
+        return self.message(recorded.seq, recorded.time_us)
+
+    def draft(self, log: EventLog, session_id: str, scope: EventScope) -> EventDraft:
+        """To be chained and stored with other facts. A stream that is closed takes it no more."""
+        return log.draft(
+            self._event(), scope, beside=(INSERT_MESSAGE, lambda told: self._row(session_id, told))
+        )
+
+    def message(self, seq: int = 0, time_us: int = 0) -> Message:
+        """As it will be read back; before it is written it has no number."""
+        return Message(seq, self.role, self.content, time_us, self.tool_calls, self.tool_call_id)
+
+    def _event(self) -> MessageAppended:
+        hashed = content_hash(self.role.value, self.content, self.encoded_calls, self.tool_call_id)
+        return MessageAppended(
+            role=self.role.value,
+            content_hash=hashed.hex(),
+            tool_call_id=self.tool_call_id,
+            redacted=self.redacted,
+        )
+
+    def _row(self, session_id: str, recorded: EventReceipt) -> tuple[Any, ...]:
+        return (
+            *(session_id, recorded.seq, self.role.value, self.content),
+            *(self.encoded_calls, self.tool_call_id, recorded.time_us),
+        )
+
+
+def draft_message(
+    redactor: Redactor,
+    role: Role,
+    content: str,
+    *,
+    tool_calls: Sequence[dict[str, Any]] | None = None,
+    tool_call_id: str | None = None,
+) -> MessageDraft:
+    given = sanitize_text(content)
+    text = _result_text(redactor, given) if role is Role.tool else redactor.text(given)
+    calls = redactor.checked(list(tool_calls)) if tool_calls else None
+    encoded = orjson.dumps(calls.value).decode() if calls else None
+    return MessageDraft(
+        role=role,
+        content=text,
+        tool_calls=calls.value if calls else None,
+        tool_call_id=redactor.text(sanitize_text(tool_call_id)) if tool_call_id else None,
+        redacted=text != given or (calls is not None and calls.changed),
+        encoded_calls=encoded,
+    )
+
+
+def _result_text(redactor: Redactor, content: str) -> str:
+    """A result without secrets, and still one: where a text in it ends, the text of its JSON does not say,
+    and a quote that is never closed would take along all that stands behind it."""
+    try:
+        result = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return redactor.text(content)
+    if not isinstance(result, dict):
+        return redactor.text(content)
+    safe = redactor.checked(result)
+    return orjson.dumps(safe.value).decode() if safe.changed else content
+
+
+def require_session(connection: DbConnection, session_id: str) -> None:
+    if not connection.query(IS_THERE, (session_id,)):
+        raise SessionNotFound(f"there is no session {session_id}")

@@ -1,0 +1,54 @@
+"""Switches a session's mode: for people, among the modes the operator opened, and told by an event."""
+
+from collections.abc import Callable
+
+from interlock.config.modes import ToolMode, no_stricter_than
+from interlock.core.errors import ModeNotOpen, SessionNotFound
+from interlock.log.kinds import SessionModeChanged
+from interlock.log.writer import EventLog, Transaction
+
+PRESENT_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
+STORE_MODE = "UPDATE sessions SET mode = ? WHERE id = ?"
+# Their calls are judged by the mode of their row (wiring/authority.py).
+TIGHTEN_BEGUN_TASKS = """
+UPDATE tasks SET mode = ? WHERE session_id = ? AND mode IN ({others})
+    AND started_event IS NOT NULL AND status IN ('queued', 'running', 'waiting')
+"""
+
+
+class ModeSwitch:
+    def __init__(self, log: EventLog, *, open_modes: frozenset[ToolMode]) -> None:
+        self._events = log
+        self._open_modes = open_modes | {ToolMode.chat_safe}
+
+    async def switch(self, session_id: str, mode: ToolMode, *, who: str) -> ToolMode:
+        """Store the session's mode. A task that has begun never gets a looser mode than it has; any other
+        it gets at once, so that its next call is judged in it."""
+        return await self._events.transact(session_id, self.switching(session_id, mode, who=who))
+
+    def is_open(self, mode: ToolMode) -> bool:
+        return mode in self._open_modes
+
+    def switching(self, session_id: str, mode: ToolMode, *, who: str) -> Callable[[Transaction], ToolMode]:
+        """The same as a part of somebody's transaction."""
+        if mode not in self._open_modes:
+            names = ", ".join(name for name in ToolMode if name in self._open_modes)
+            raise ModeNotOpen(
+                f"{mode} mode is not open on this deployment (open: {names}); "
+                "the operator opens modes with SESSION_OPEN_MODES"
+            )
+
+        def work(transaction: Transaction) -> ToolMode:
+            rows = transaction.connection.query(PRESENT_MODE, (session_id,))
+            if not rows:
+                raise SessionNotFound(f"there is no session {session_id}")
+            before = str(rows[0][0])
+            if before != mode.value:
+                transaction.connection.change(STORE_MODE, (mode.value, session_id))
+                if others := [each.value for each in no_stricter_than(mode) if each is not mode]:
+                    statement = TIGHTEN_BEGUN_TASKS.format(others=", ".join("?" for _ in others))
+                    transaction.connection.change(statement, (mode.value, session_id, *others))
+                transaction.record(SessionModeChanged(who=who, from_mode=before, to_mode=mode.value))
+            return mode
+
+        return work

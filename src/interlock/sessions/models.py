@@ -1,0 +1,83 @@
+"""What a session and a message are to everybody above the store."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from interlock.db.driver import Row
+
+MAX_TITLE_FROM_WORDS = 60
+
+
+class SessionKind(StrEnum):
+    """What the conversation is for. It shapes the prompt and is never a permission."""
+
+    chat = "chat"
+    agent = "agent"
+    run = "run"
+
+
+class SessionGroup(StrEnum):
+    """Where a session is listed: with the conversations, or with what single commands made."""
+
+    chats = "chats"
+    commands = "commands"
+    all = "all"
+
+
+# What `Session.opened_by` says of a session that a single command made for itself.
+EXEC, TOOL_CALL = "exec", "tool call"
+
+
+class Role(StrEnum):
+    user = "user"
+    assistant = "assistant"
+    tool = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`stored_mode` is what the row says; what counts is `SessionManager.get_mode`."""
+
+    id: str
+    kind: str
+    title: str
+    stored_mode: str
+    opened_by: str
+    created_us: int
+    updated_us: int
+    last_seq: int
+    archived: bool
+    # The agent whose session it is; the model that a person chose for it.
+    agent: str | None = None
+    model: str | None = None
+
+    @property
+    def group(self) -> SessionGroup:
+        return SessionGroup.commands if self.opened_by in {EXEC, TOOL_CALL} else SessionGroup.chats
+
+
+def session_from_row(row: Row) -> Session:
+    """From the columns of `SessionManager`'s statements."""
+    identity, kind, title, mode, opened_by, created_us, updated_us, seq, archived_us, agent, model = row
+    return Session(
+        *(identity, kind, title, mode, opened_by),
+        *(created_us, updated_us, seq, archived_us is not None),
+        *(agent, model),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    seq: int
+    role: Role
+    content: str
+    time_us: int
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
+
+
+def title_from_message(words: str) -> str:
+    """The title of a session that nobody named: the beginning of its first message, in one line."""
+    line = " ".join(words.split())
+    return line if len(line) <= MAX_TITLE_FROM_WORDS else f"{line[: MAX_TITLE_FROM_WORDS - 1]}…"

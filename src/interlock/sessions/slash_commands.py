@@ -1,0 +1,88 @@
+"""What a person writes with a slash: one table for the page, the terminal and chats.
+
+Each place carries them out in its own way. Nothing that looks like one of them is ever said to a model.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from interlock.core.errors import BadUsage
+
+if TYPE_CHECKING:
+    from interlock.db.driver import DbConnection
+
+LAST_DENIAL = """
+SELECT facts, content FROM events WHERE stream = ? AND kind = 'tool_call.denied'
+    AND content IS NOT NULL ORDER BY seq DESC LIMIT 1
+"""
+# One word behind the slash. /etc/hosts is none, and so a message that begins with a path stays one.
+_WRITTEN = re.compile(r"/(\w*)(?:\s+(.*))?", re.DOTALL)
+
+
+class Surface(StrEnum):
+    page = "page"
+    terminal = "terminal"
+    telegram = "telegram"
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """`takes` is what may stand behind it, as help shows it; empty where nothing may."""
+
+    name: str
+    about: str
+    takes: str = ""
+    places: frozenset[Surface] = frozenset(Surface)
+
+
+_HERE = frozenset({Surface.page, Surface.terminal})
+
+SLASH_COMMANDS = (
+    SlashCommand("help", "Show available commands"),
+    SlashCommand("mode", "Show the mode and the open modes, or switch the mode", "[MODE]"),
+    SlashCommand("tools", "Show which tools this mode allows"),
+    SlashCommand("why", "Explain the last denied call: the rule and what to do"),
+    SlashCommand("model", "Show the model, or choose another configured model", "[NAME]", _HERE),
+    SlashCommand("history", "Show the messages of this session", places=_HERE),
+    SlashCommand("build", "Build the newest approved plan in coding mode", places=_HERE),
+    SlashCommand("undo", "Undo the last file changes; repeat to undo earlier ones"),
+    SlashCommand("cancel", "Cancel unfinished tasks", places=frozenset({Surface.page, Surface.telegram})),
+    SlashCommand("new", "Start a new conversation"),
+    SlashCommand("quit", "Exit and keep the session (also Ctrl-D)", places=frozenset({Surface.terminal})),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSlashCommand:
+    name: str
+    rest: str
+
+
+def slash_commands_for(place: Surface) -> dict[str, SlashCommand]:
+    return {command.name: command for command in SLASH_COMMANDS if place in command.places}
+
+
+def parse_slash_command(words: str, place: Surface) -> ParsedSlashCommand | None:
+    """None: it is a message. Raises `BadUsage` for what is neither that nor one of the commands."""
+    found = _WRITTEN.fullmatch(words.strip())
+    if found is None:
+        return None
+    known, name, rest = slash_commands_for(place), found[1].lower(), (found[2] or "").strip()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean /{near[0]}? " if near else ""
+        raise BadUsage(f"there is no command /{name}; {meant}type /help for a list")
+    if rest and not known[name].takes:
+        raise BadUsage(f"/{name} takes no argument")
+    return ParsedSlashCommand(name, rest)
+
+
+def read_last_denial(connection: "DbConnection", session_id: str) -> dict[str, Any] | None:
+    """What /why tells of: the newest refusal of the session, as the log has it."""
+    from interlock.log.kinds import merge_payload
+
+    rows = connection.query(LAST_DENIAL, (session_id,))
+    return merge_payload(*rows[0]) if rows else None

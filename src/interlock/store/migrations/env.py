@@ -1,8 +1,0 @@
-"""Run by Alembic for every upgrade; the caller brings the connection and its transaction."""
-
-from alembic import context
-
-from interlock.store.tables import metadata
-
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
-context.run_migrations()

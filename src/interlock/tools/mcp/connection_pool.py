@@ -1,0 +1,300 @@
+"""The open connections of this process: one to each server, opened when it is needed and closed when idle.
+
+A server that fails is left alone for a while, longer each time. One that may write is ended with the last
+call that uses it, so that what it did to protected names can be put back, as after a command.
+"""
+
+import asyncio
+import importlib.util
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from interlock.core.errors import InterlockError, StoreError
+from interlock.core.logging import StructuredLogger
+from interlock.log.event import Event
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.log.mcp_events import McpRestored, McpServerFailed, McpServerStarted
+from interlock.log.writer import EventLog
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.jobs import SandboxBackend, SandboxUnavailable
+from interlock.sandbox.paths import PathResolver
+from interlock.sandbox.protected_snapshot import ProtectedSnapshot
+from interlock.tools.mcp.errors import McpServerError
+from interlock.tools.mcp.managed_connection import ManagedConnection, wait_uncancelled
+from interlock.tools.mcp.sandbox_provider import SandboxProvider
+from interlock.tools.mcp.server_config import McpServer, RootAccess
+from interlock.tools.mcp.server_launch import LaunchPolicy, resolve_values, server_job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+
+    from mcp.client._transport import TransportStreams
+
+    from interlock.tools.mcp.connection import McpConnection
+    from interlock.tools.mcp.message_limits import Streams
+
+IDLE_SECONDS = 300.0
+MAX_PAUSE_SECONDS = 60.0
+# Calls that nobody waits for any more, before the server that keeps them is given up.
+MAX_ABANDONED = 8
+MAX_RESTORED_TOLD = 50
+
+_log = StructuredLogger(__name__)
+
+
+@dataclass(slots=True)
+class McpServerState:
+    """A server and the connection to it, if there is one now. `opened` changes under `turn` alone."""
+
+    server: McpServer
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    opened: ManagedConnection | None = None
+    failures: int = 0
+    not_before: float = 0.0
+    last_trouble: str = ""
+    closing: asyncio.TimerHandle | None = None
+
+    @property
+    def ends_with_its_call(self) -> bool:
+        return self.server.roots is RootAccess.write
+
+
+class McpConnectionPool:
+    """`on_listing_changed` hears the id of a server that says it offers something else now."""
+
+    def __init__(
+        self,
+        grounds: LaunchPolicy,
+        walls: SandboxProvider,
+        redactor: Redactor,
+        log: EventLog,
+    ) -> None:
+        self.grounds = grounds
+        self.walls = walls
+        self.on_listing_changed: Callable[[str], None] = lambda _server: None
+        self._redactor = redactor
+        self._log = log
+        self._lines: dict[str, McpServerState] = {}
+        # Each until it has ended, also those whose server was removed meanwhile.
+        self._alive: set[ManagedConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def using(self, server: McpServer) -> "AsyncIterator[tuple[ManagedConnection, McpServerState]]":
+        """The connection, for as long as somebody uses it. `McpServerError` where there is none."""
+        line = await self._line(server)
+        async with line.turn:
+            opened = await self._connected(line)
+            opened.in_use += 1
+        try:
+            yield opened, line
+        finally:
+            opened.in_use -= 1
+            if opened.in_use == 0:
+                await self._rest(line, opened)
+
+    def running(self, server: McpServer) -> "McpConnection | None":
+        """The connection, if there is one now. To look at it does not keep it open."""
+        line = self._lines.get(server.id)
+        if line is None or line.server != server or line.opened is None or not line.opened.is_usable:
+            return None
+        return line.opened.connection
+
+    def abandon(self, line: McpServerState, opened: ManagedConnection) -> None:
+        """A call was given up. A server that does not even say what it offers is given up with it."""
+        opened.abandoned += 1
+        self._spawn(self._see_whether_it_answers(line, opened))
+
+    def keep_only(self, servers: "Mapping[str, McpServer]") -> None:
+        """Whoever was removed, is another one now or may not be used is ended; nobody waits for that."""
+        for server_id, line in list(self._lines.items()):
+            if servers.get(server_id) != line.server:
+                self._spawn(self.forget(server_id))
+
+    async def forget(self, server_id: str) -> None:
+        if (line := self._lines.pop(server_id, None)) is not None:
+            self._disarm(line)
+            if line.opened is not None:
+                await line.opened.end("it was removed, or is no longer allowed")
+
+    async def close(self) -> None:
+        """Every end is seen through, whoever cancels this."""
+        self._is_closed = True
+        lines, self._lines = list(self._lines.values()), {}
+        for line in lines:
+            self._disarm(line)
+        for task in list(self._tasks):
+            task.cancel()
+        endings = [opened.end("Interlock stopped") for opened in list(self._alive)]
+        await wait_uncancelled(asyncio.gather(*self._tasks, *endings, return_exceptions=True))
+        await self.walls.close()
+
+    # -- opening --
+
+    async def _line(self, server: McpServer) -> McpServerState:
+        if self._is_closed:
+            raise McpServerError("Interlock is stopping")
+        line = self._lines.get(server.id)
+        if line is not None and line.server != server:
+            await self.forget(server.id)
+        return self._lines.setdefault(server.id, McpServerState(server))
+
+    async def _connected(self, line: McpServerState) -> ManagedConnection:
+        """Under the line's turn. What was open before has ended, and is put back, before another opens."""
+        self._disarm(line)
+        if line.opened is not None:
+            if line.opened.is_usable:
+                return line.opened
+            await self._end_lost(line, line.opened)
+        loop = asyncio.get_running_loop()
+        if self._is_closed:
+            raise McpServerError("Interlock is stopping")
+        if loop.time() < line.not_before:
+            wait = line.not_before - loop.time()
+            again = f"the next attempt is in {max(1, round(wait))} seconds"
+            raise McpServerError(f"it has just failed ({line.last_trouble}); {again}")
+        try:
+            return await self._opened(line)
+        except (InterlockError, OSError) as error:
+            self._failed(line, str(error))
+            raise McpServerError(str(error)) from error
+
+    async def _opened(self, line: McpServerState) -> ManagedConnection:
+        connect = await asyncio.to_thread(_load)
+        server = line.server
+        backend = await self._backend() if server.is_local else None
+        connection = connect(
+            self._streams(server, backend), self._redactor, lambda: self.on_listing_changed(server.id)
+        )
+        line.opened = opened = ManagedConnection(
+            connection, self._guard(line), lambda it: self._ended(server, it)
+        )
+        self._alive.add(opened)
+        try:
+            await opened.open()
+        except BaseException:
+            line.opened = None
+            raise
+        started = McpServerStarted(
+            server=server.id,
+            transport=server.transport,
+            protocol=connection.protocol,
+            calls_itself=connection.calls_itself,
+            sandbox=backend.name if backend is not None else "",
+        )
+        self._note(started)
+        return opened
+
+    def _guard(self, line: McpServerState) -> ProtectedSnapshot | None:
+        if not line.ends_with_its_call:
+            return None
+        profile = self.grounds.profile(line.server)
+        return ProtectedSnapshot(profile, PathResolver(profile).find("."))
+
+    def _ended(self, server: McpServer, opened: ManagedConnection) -> None:
+        self._alive.discard(opened)
+        if opened.restored:
+            self._note(McpRestored(server=server.id, paths=opened.restored[:MAX_RESTORED_TOLD]))
+
+    async def _backend(self) -> SandboxBackend:
+        choice = await self.walls.choice()
+        if choice.backend is None:
+            raise SandboxUnavailable(f"it cannot be confined ({choice.reason})")
+        return choice.backend
+
+    def _streams(
+        self, server: McpServer, backend: SandboxBackend | None
+    ) -> "Callable[[McpConnection], Streams]":
+        grounds, redactor = self.grounds, self._redactor
+        if reason := grounds.why_not(server):
+            raise McpServerError(reason)
+
+        @asynccontextmanager
+        async def streams(connection: "McpConnection") -> "AsyncIterator[TransportStreams]":
+            from interlock.tools.mcp.http_transport import http_streams
+            from interlock.tools.mcp.stdio_transport import stdio_streams
+
+            async with AsyncExitStack() as stack:
+                if backend is None:
+                    headers = resolve_values(server.headers, redactor)
+                    opened = http_streams(server.url, headers, connection.end)
+                    yield await stack.enter_async_context(opened)
+                else:
+                    job = await stack.enter_async_context(server_job(server, grounds, redactor))
+                    opened = stdio_streams(backend, job, redactor, connection.end)
+                    yield await stack.enter_async_context(opened)
+
+        return streams
+
+    def _failed(self, line: McpServerState, reason: str) -> None:
+        line.failures += 1
+        line.last_trouble = reason
+        # The first time it may try again at once.
+        pause = min(MAX_PAUSE_SECONDS, 2.0 ** min(line.failures - 2, 10)) if line.failures > 1 else 0.0
+        line.not_before = asyncio.get_running_loop().time() + pause
+        self._note(McpServerFailed(server=line.server.id, reason=reason))
+
+    def _note(self, event: Event) -> None:
+        noted = self._log.note(SYSTEM_STREAM, self._log.draft(event))
+        # Nobody waits for it; where the store cannot be written, the call itself is told.
+        noted.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    # -- ending --
+
+    async def _rest(self, line: McpServerState, opened: ManagedConnection) -> None:
+        """Nobody uses it now."""
+        if line.ends_with_its_call or opened.abandoned > MAX_ABANDONED or opened.is_ending:
+            await opened.end("the call ended")
+            return
+        self._disarm(line)
+        loop = asyncio.get_running_loop()
+        line.closing = loop.call_later(IDLE_SECONDS, lambda: self._spawn(self._end_idle(opened)))
+
+    async def _end_idle(self, opened: ManagedConnection) -> None:
+        if opened.in_use == 0:
+            await opened.end("it was idle")
+
+    async def _see_whether_it_answers(self, line: McpServerState, opened: ManagedConnection) -> None:
+        if not await opened.connection.answers() and not opened.is_ending:
+            await opened.end("it stopped responding")
+            self._failed(line, opened.connection.reason)
+
+    async def _end_lost(self, line: McpServerState, lost: ManagedConnection) -> None:
+        """One that ended by itself has failed; one that was ended has not."""
+        has_failed = not lost.is_ending
+        await lost.end(lost.connection.reason)
+        line.opened = None
+        if has_failed:
+            self._failed(line, lost.connection.reason)
+
+    def _disarm(self, line: McpServerState) -> None:
+        if line.closing is not None:
+            line.closing.cancel()
+            line.closing = None
+
+    def _spawn(self, work: "Coroutine[None, None, None]") -> None:
+        async def contained() -> None:
+            with suppress(StoreError, McpServerError):
+                await work
+
+        task = asyncio.ensure_future(contained())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def library_missing() -> str:
+    """Why no server can be spoken to at all; empty where one can."""
+    if importlib.util.find_spec("mcp") is None:
+        return "the library for it is not installed (pip install 'interlock-runtime[mcp]')"
+    return ""
+
+
+def _load() -> "type[McpConnection]":
+    """A large library, which only those need who use a server."""
+    if missing := library_missing():
+        raise McpServerError(missing)
+    from interlock.tools.mcp.connection import McpConnection
+
+    return McpConnection

@@ -1,0 +1,11 @@
+"""What is wrong with a server, in a sentence that begins behind its name."""
+
+from interlock.core.errors import InterlockError
+
+
+class McpServerError(InterlockError):
+    """`is_answer`: it said so itself, and can be asked again."""
+
+    def __init__(self, reason: str, *, is_answer: bool = False) -> None:
+        super().__init__(reason)
+        self.is_answer = is_answer

@@ -1,0 +1,94 @@
+"""One opened connection together with what must be put back when it has ended: both end once, and as one.
+
+Whoever asks for the end waits for the same end. It is seen through whoever stops waiting for it, since a
+server that could write must not leave a protected name changed because a call was cancelled.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from interlock.sandbox.protected_snapshot import ProtectedSnapshot
+from interlock.tools.mcp.errors import McpServerError
+from interlock.tools.threads import CancelSignal, run_in_thread
+
+if TYPE_CHECKING:
+    from interlock.tools.mcp.connection import McpConnection
+
+Result = TypeVar("Result")
+
+
+class ManagedConnection:
+    """`guard` is None for a server that cannot write. `on_ended` hears of the end, when all is put back."""
+
+    def __init__(
+        self,
+        connection: "McpConnection",
+        guard: ProtectedSnapshot | None,
+        on_ended: Callable[["ManagedConnection"], None],
+    ) -> None:
+        self.connection = connection
+        self.in_use = 0
+        # Calls that nobody waits for any more.
+        self.abandoned = 0
+        # What was put back, once it has ended.
+        self.restored: list[str] = []
+        self._guard = guard
+        self._on_ended = on_ended
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        return self._ending is None and self.connection.is_open
+
+    @property
+    def is_ending(self) -> bool:
+        return self._ending is not None
+
+    async def open(self) -> None:
+        """Remember first. If it comes to nothing, it has ended when this raises."""
+        try:
+            if self._guard is not None:
+                await run_in_thread(CancelSignal(), self._guard.remember)
+            if self._ending is not None:
+                raise McpServerError(self.connection.reason)
+            await self.connection.open()
+        except BaseException as error:
+            await self.end(str(error) or "it was stopped")
+            raise
+
+    async def end(self, reason: str) -> None:
+        """Over, and everything put back. A cancellation of the one who waits is passed on after that."""
+        if self._ending is None:
+            self.connection.end(reason)
+            self._ending = asyncio.ensure_future(self._end())
+        await wait_uncancelled(self._ending)
+
+    async def _end(self) -> None:
+        try:
+            await wait_uncancelled(asyncio.ensure_future(self.connection.close()))
+        finally:
+            guard, self._guard = self._guard, None
+            try:
+                if guard is not None:
+                    await run_in_thread(CancelSignal(), lambda: self._put_back(guard))
+            finally:
+                self._on_ended(self)
+
+    def _put_back(self, guard: ProtectedSnapshot) -> None:
+        self.restored = guard.restore()
+
+
+async def wait_uncancelled(work: "asyncio.Future[Result]") -> Result:
+    """The result of work that goes on, and is waited for, whoever cancels the waiting."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not work.cancelled():
+            work.exception()
+        raise cancelled
+    return work.result()

@@ -1,0 +1,132 @@
+"""How much a server may say. Loaded only where a connection is opened."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+# What a server may say without being asked: so many at once, and so many a second.
+BURST = 500.0
+PER_SECOND = 100.0
+
+# Of what it tells by itself, only this is listened to.
+_HEARD = frozenset({"notifications/progress", "notifications/tools/list_changed"})
+
+Streams = AbstractAsyncContextManager[TransportStreams]
+
+
+class MessageRateLimiter:
+    """Every message that comes in takes one, every request that goes out gives one back."""
+
+    def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
+        self._burst = self._left = burst
+        self._per_second = per_second
+        self._at = time.monotonic()
+
+    def give(self) -> None:
+        self._left = min(self._burst, self._left + 1)
+
+    def take(self) -> bool:
+        """False where it has said too much."""
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._per_second) - 1
+        self._at = now
+        return self._left >= 0
+
+
+class _Ends(Protocol):
+    async def aclose(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> bool | None: ...
+
+
+Inner = TypeVar("Inner", bound=_Ends)
+
+
+class _Half(Generic[Inner]):
+    """One direction of a transport, which ends with it."""
+
+    def __init__(self, inner: Inner) -> None:
+        self._inner = inner
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)
+
+
+class _LimitedReceiver(_Half[ReadStream[SessionMessage | Exception]]):
+    """What comes in, as long as it is not too much. Then it ends as if the server had gone."""
+
+    def __init__(
+        self, inner: "TransportStreams", allowance: MessageRateLimiter, on_flood: Callable[[], None]
+    ) -> None:
+        super().__init__(inner[0])
+        self._allowance = allowance
+        self._on_flood = on_flood
+
+    async def receive(self) -> SessionMessage | Exception:
+        return await self.__anext__()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while True:
+            item = await self._inner.__anext__()
+            if not self._allowance.take():
+                self._on_flood()
+                raise StopAsyncIteration
+            if not _is_noise(item):
+                return item
+
+
+class _LimitedSender(_Half[WriteStream[SessionMessage]]):
+    """What goes out."""
+
+    def __init__(self, inner: "TransportStreams", allowance: MessageRateLimiter) -> None:
+        super().__init__(inner[1])
+        self._allowance = allowance
+
+    async def send(self, item: SessionMessage, /) -> None:
+        # An answer to the server's own question earns it nothing.
+        if isinstance(item.message, JSONRPCRequest):
+            self._allowance.give()
+        await self._inner.send(item)
+
+
+@asynccontextmanager
+async def limit_messages(streams: Streams, on_flood: Callable[[], None]) -> AsyncIterator[TransportStreams]:
+    """The same transport, cut off where its server talks without end."""
+    allowance = MessageRateLimiter()
+    async with streams as inner:
+        yield _LimitedReceiver(inner, allowance, on_flood), _LimitedSender(inner, allowance)
+
+
+def _is_noise(item: SessionMessage | Exception) -> bool:
+    if isinstance(item, Exception):
+        return False
+    message = item.message
+    return isinstance(message, JSONRPCNotification) and message.method not in _HEARD

@@ -1,0 +1,258 @@
+"""What people do with servers, and what the registry has of them.
+
+The rows say what there is; `refresh` brings the registry to them whenever they changed, in every process by
+the same rule. So what a model is shown, what is judged and what a person is told follow from one version.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.config.modes import ToolMode
+from interlock.core.errors import BadUsage, StoreError
+from interlock.core.logging import StructuredLogger
+from interlock.redaction.redactor import Redactor
+from interlock.tools.mcp.connection_pool import McpConnectionPool, library_missing
+from interlock.tools.mcp.errors import McpServerError
+from interlock.tools.mcp.repository import (
+    DefinitionChanged,
+    McpCatalog,
+    McpRepository,
+    StoredMcpServer,
+    StoredMcpTool,
+    ToolNotListed,
+)
+from interlock.tools.mcp.server_config import AddServerRequest, McpServer, make_server
+from interlock.tools.mcp.server_launch import first_unreadable_path
+from interlock.tools.mcp.tool import McpTool, McpToolServices
+from interlock.tools.mcp.tool_classes import ClassifyRequest, make_tool_class
+from interlock.tools.mcp.tool_definitions import NAME_CLASH, McpToolDefinition, check_listing
+from interlock.tools.mcp.tool_names import exposed_name
+from interlock.tools.registry import ToolRegistry
+
+# A server that says again and again that something changed is asked about it this often.
+LOOK_AGAIN_SECONDS = 5.0
+# Of a hash, so that nobody classes by chance what they did not look at.
+MIN_HASH_CHARS = 12
+
+_log = StructuredLogger(__name__)
+
+
+class McpService:
+    def __init__(
+        self, book: McpRepository, hub: McpConnectionPool, registry: ToolRegistry, redactor: Redactor
+    ) -> None:
+        self.book = book
+        self._hub = hub
+        self._registry = registry
+        self._redactor = redactor
+        self._services = McpToolServices(book, hub, self._take_in)
+        self._made: dict[tuple[str, str], tuple[tuple[McpServer, StoredMcpTool, str], McpTool]] = {}
+        self._version = 0
+        self._allowed: frozenset[str] | None = None
+        self._refreshing = asyncio.Lock()
+        self._looking: dict[str, asyncio.TimerHandle] = {}
+        self._looks: set[asyncio.Task[None]] = set()
+        hub.on_listing_changed = self._look_again_soon
+
+    # -- the registry --
+
+    async def refresh(self, allowed: frozenset[str] | None = None, *, newest: int | None = None) -> None:
+        """Bring the registry to what is stored, and end who is not `allowed` (None: whoever is there).
+
+        `newest` is the version that is stored now, for somebody who has looked already.
+        """
+        version = (await self.book.catalog()).version if newest is None else newest
+        if version == self._version and allowed == self._allowed:
+            return
+        # One at a time: two would make two objects of one tool, and an Authority knows its tools by them.
+        async with self._refreshing:
+            await self._bring_to(await self.book.catalog(), allowed)
+
+    async def _bring_to(self, catalog: McpCatalog, allowed: frozenset[str] | None) -> None:
+        self._allowed = allowed
+        tools = [
+            await self._tool(known.server, tool, await self._why_unavailable(known.server, tool))
+            for known in catalog.servers.values()
+            for tool in known.tools.values()
+            if _is_registered(tool)
+        ]
+        self._made = {key: made for key, made in self._made.items() if made[1] in tools}
+        for name, fault in self._registry.replace_foreign(tools).items():
+            _log.error("mcp_tool_not_registered", tool_name=name, fault=fault)
+        kept = {name: known.server for name, known in catalog.servers.items()}
+        self._hub.keep_only({name: kept[name] for name in kept if allowed is None or name in allowed})
+        self._version = catalog.version
+
+    async def _tool(self, server: McpServer, known: StoredMcpTool, unavailable: str) -> McpTool:
+        """The same object while nothing about it changed: an Authority knows its tools by it."""
+        key, content = (server.id, known.name), (server, known, unavailable)
+        if key not in self._made or self._made[key][0] != content:
+            # Beside the loop: its schemas are looked at.
+            made = await asyncio.to_thread(McpTool, server, known, unavailable, self._services)
+            self._made[key] = (content, made)
+        return self._made[key][1]
+
+    async def _why_unavailable(self, server: McpServer, tool: StoredMcpTool) -> str:
+        if tool.state == "changed":
+            return (
+                "its definition changed since it was classified; interlock mcp inspect "
+                f"{server.id} shows it, interlock mcp allow classifies it again"
+            )
+        if tool.state == "gone":
+            return f"the server {server.id} no longer offers it"
+        if tool.problem:
+            return tool.problem
+        return await self.why_not(server, tool)
+
+    async def why_not(self, server: McpServer, tool: StoredMcpTool | None = None) -> str:
+        """Why a server cannot be used on this machine; empty where it can."""
+        if reason := library_missing() or self._hub.grounds.why_not(server):
+            return reason
+        if not server.is_local:
+            return ""
+        sandbox = await self._hub.walls.choice()
+        if sandbox.backend is None:
+            return f"its server cannot be confined ({sandbox.reason})"
+        given = tool.given if tool is not None else None
+        if given and not sandbox.is_confined and not given.is_vouched and given.modes - {ToolMode.coding}:
+            return f"its server cannot be kept from writing ({sandbox.reason})"
+        return ""
+
+    # -- what servers offer --
+
+    async def _take_in(
+        self, server_id: str, found: Sequence[McpToolDefinition], *, anew: bool = False
+    ) -> None:
+        """`anew`: also what is the same is looked at; what is refused here may be something else by now."""
+        known = (await self.book.catalog()).servers.get(server_id)
+        if known is not None and not anew and _is_as_known(known, found):
+            return
+        own = [entry.tool for entry in self._registry if entry.tool.mcp_server is None]
+        taken = [name for tool in own for name in (tool.name, *tool.aliases)]
+        # Two hundred large schemas take a while to look at.
+        listed = await asyncio.to_thread(check_listing, server_id, found, self._redactor, taken)
+        await self.book.seen(server_id, listed)
+
+    def _look_again_soon(self, server_id: str) -> None:
+        if server_id not in self._looking:
+            loop = asyncio.get_running_loop()
+            self._looking[server_id] = loop.call_later(LOOK_AGAIN_SECONDS, self._look_again, server_id)
+
+    def _look_again(self, server_id: str) -> None:
+        self._looking.pop(server_id, None)
+        looking = asyncio.ensure_future(self._look(server_id))
+        self._looks.add(looking)
+        looking.add_done_callback(self._looks.discard)
+
+    async def _look(self, server_id: str) -> None:
+        try:
+            known = (await self.book.catalog()).servers.get(server_id)
+            connection = self._hub.running(known.server) if known is not None else None
+            if connection is not None:
+                await self._take_in(server_id, await connection.tools())
+        except (McpServerError, StoreError) as error:
+            _log.info("mcp_server_not_listed", server=server_id, reason=str(error))
+
+    # -- what people do --
+
+    async def add(self, request: AddServerRequest, *, who: str) -> tuple[McpServer, str]:
+        """The server, and what it will be missing, if anything can be told beforehand."""
+        server = make_server(request, self._redactor)
+        if reason := self._hub.grounds.tampering_risk(server):
+            raise BadUsage(reason)
+        missing = first_unreadable_path(server, self._hub.grounds) if server.is_local else None
+        await self.book.add(server, who=who)
+        return server, str(missing) if missing is not None else ""
+
+    async def inspect(self, server_id: str) -> tuple[StoredMcpServer, str, str]:
+        """Ask the server what it offers, and give what is known then, what it calls itself and advises."""
+        server = (await self.book.catalog()).server(server_id).server
+        async with self._hub.using(server) as (opened, line):
+            connection = opened.connection
+            await self._take_in(server_id, await connection.tools(), anew=True)
+            line.failures = 0
+            about = connection.calls_itself, connection.instructions
+        return (await self.book.catalog()).server(server_id), *about
+
+    async def allow(
+        self, server_id: str, tool: str, request: ClassifyRequest, *, who: str
+    ) -> StoredMcpTool:
+        """Class a tool as it was last seen."""
+        known = (await self.book.catalog()).server(server_id)
+        found = known.tools.get(tool) or _by_exposed_name(known, tool)
+        if found is None:
+            raise ToolNotListed(
+                f"{server_id} did not offer '{tool[:64]}' when it was last inspected; to check "
+                f"again: interlock mcp inspect {server_id}"
+            )
+        if found.problem or not found.is_listed:
+            reason = found.problem or "the server no longer offers it"
+            raise BadUsage(f"{found.name} cannot be used: {reason}")
+        if len(request.hash) < MIN_HASH_CHARS:
+            raise BadUsage(
+                f"name the definition you reviewed: --hash with at least {MIN_HASH_CHARS} "
+                f"characters of the hash that interlock mcp inspect {server_id} shows"
+            )
+        if not found.hash.startswith(request.hash):
+            raise DefinitionChanged(
+                f"{found.name} is not the definition you reviewed; check again: interlock mcp "
+                f"inspect {server_id}"
+            )
+        given = make_tool_class(request, known.server, found.hash, who)
+        await self.book.set_class(server_id, found.name, given, who=who)
+        return found
+
+    async def remove(self, server_id: str, tool: str | None, *, who: str) -> None:
+        """A tool's class, or the whole server."""
+        if tool is None:
+            await self.book.remove(server_id, who=who)
+            await self._hub.forget(server_id)
+            return
+        known = (await self.book.catalog()).server(server_id)
+        found = known.tools.get(tool) or _by_exposed_name(known, tool)
+        if found is None or found.given is None:
+            raise ToolNotListed(f"{server_id} has no classified tool '{tool[:64]}'")
+        await self.book.set_class(server_id, found.name, None, who=who)
+
+    async def close(self) -> None:
+        for timer in self._looking.values():
+            timer.cancel()
+        for looking in list(self._looks):
+            looking.cancel()
+        await asyncio.gather(*self._looks, return_exceptions=True)
+        await self._hub.close()
+
+
+def _is_as_known(known: StoredMcpServer, found: Sequence[McpToolDefinition]) -> bool:
+    """Asked before every call, so what was looked at is not looked at again."""
+    before = {tool.name: tool.hash for tool in known.tools.values() if tool.is_listed}
+    return len(before) == len(found) and before == {each.name: each.hash for each in found}
+
+
+def _is_registered(tool: StoredMcpTool) -> bool:
+    """Whoever clashes has no name here; who was never classed and cannot be used is not worth one."""
+    if tool.problem == NAME_CLASH:
+        return False
+    return tool.given is not None or tool.state == "unclassed"
+
+
+def _by_exposed_name(known: StoredMcpServer, name: str) -> StoredMcpTool | None:
+    return next((t for t in known.tools.values() if exposed_name(known.server.id, t.name) == name), None)
+
+
+def tool_json(server_id: str, tool: StoredMcpTool) -> dict[str, Any]:
+    """A tool as people are shown it. The hints are the server's own, and nobody has to believe them."""
+    definition = tool.definition
+    return {
+        "tool": tool.name,
+        "name": exposed_name(server_id, tool.name),
+        "state": tool.state,
+        "problem": tool.problem,
+        "hash": tool.hash,
+        "description": definition.shown_description if definition else "",
+        "schema": dict(definition.schema) if definition else {},
+        "hints": dict(definition.hints) if definition else {},
+        "suggested_effect": definition.suggested_effect if definition else "",
+        "class": None if tool.given is None else tool.given.as_dict(),
+    }

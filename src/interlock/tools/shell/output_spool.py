@@ -1,0 +1,171 @@
+"""The output of commands, spooled to the state folder as it comes, so that all of it can be paged.
+
+It is kept as the command wrote it and freed of secrets when it is shown, in pages that never cut one. While
+a command runs, its files have another name and are locked: those that a killed process left have that name
+and no lock.
+"""
+
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from interlock.core.file_removal import remove_tree
+from interlock.sandbox.undo_store import state_write_error
+
+# Of each stream; what a command writes beyond it is read and thrown away.
+MAX_STREAM_BYTES = 16 * 1024 * 1024
+STREAMS = ("out", "err")
+_RUNNING = ".running"
+
+
+@dataclass(slots=True)
+class SpooledStream:
+    """One stream of one command. `size` is what is kept, `total` what was written.
+
+    Where the disk takes no more, the rest is thrown away: the command has run, and goes on.
+    """
+
+    descriptor: int
+    size: int = 0
+    total: int = 0
+    limit: int = MAX_STREAM_BYTES
+
+    def write(self, data: bytes) -> None:
+        self.total += len(data)
+        room = data[: self.limit - self.size]
+        while room:
+            try:
+                written = os.write(self.descriptor, room)
+            except OSError:
+                self.limit = self.size
+                return
+            self.size += written
+            room = room[written:]
+
+    def read(self, offset: int, count: int) -> bytes:
+        return os.pread(self.descriptor, count, offset)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.size == self.total
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledOutput:
+    """Both streams of one command, and the name under which they are found again."""
+
+    name: str
+    out: SpooledStream
+    err: SpooledStream
+
+    def close(self) -> None:
+        for stream in (self.out, self.err):
+            os.close(stream.descriptor)
+
+
+class OutputSpool:
+    """Bounded: when all of it exceeds `max_bytes`, the oldest go."""
+
+    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+
+    def begin(self, session_id: str) -> SpooledOutput:
+        try:
+            return self._begun(session_id)
+        except OSError as error:
+            raise state_write_error(error, "its output cannot be stored; it was not run") from error
+
+    def _begun(self, session_id: str) -> SpooledOutput:
+        folder = self._folder_of(session_id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._lock:
+            self._forget_oldest()
+        name = secrets.token_hex(8)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with ExitStack() as opened:
+            descriptors = []
+            for end in STREAMS:
+                descriptors.append(os.open(folder / f"{name}.{end}{_RUNNING}", flags, 0o600))
+                opened.callback(os.close, descriptors[-1])
+                fcntl.flock(descriptors[-1], fcntl.LOCK_EX)
+            opened.pop_all()
+        return SpooledOutput(name, *map(SpooledStream, descriptors))
+
+    def find(self, session_id: str, name: str) -> SpooledOutput | None:
+        """What a command of this session wrote; None where it is not kept any more."""
+        if not name.isalnum():
+            return None
+        opened: list[SpooledStream] = []
+        for end in STREAMS:
+            path = self._folder_of(session_id) / f"{name}.{end}"
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except OSError:
+                for stream in opened:
+                    os.close(stream.descriptor)
+                return None
+            size = os.fstat(descriptor).st_size
+            opened.append(SpooledStream(descriptor, size, size))
+        return SpooledOutput(name, *opened)
+
+    def keep(self, session_id: str, output: SpooledOutput) -> None:
+        """The command has ended, and `find` gives its output from now on."""
+        for end in STREAMS:
+            path = self._folder_of(session_id) / f"{output.name}.{end}"
+            # It may be one of the oldest already.
+            with suppress(FileNotFoundError):
+                path.with_name(f"{path.name}{_RUNNING}").rename(path)
+        output.close()
+
+    def let_go(self, session_id: str, output: SpooledOutput) -> None:
+        """No cursor leads to it."""
+        output.close()
+        for end in STREAMS:
+            with suppress(OSError):
+                (self._folder_of(session_id) / f"{output.name}.{end}{_RUNNING}").unlink()
+
+    def remove_abandoned(self) -> None:
+        """What commands wrote whose process was killed: no cursor leads to it."""
+        for path, _ in self._all():
+            if not path.name.endswith(_RUNNING):
+                continue
+            with suppress(OSError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                finally:
+                    os.close(descriptor)
+
+    def forget(self, session_id: str) -> None:
+        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        remove_tree(self._folder_of(session_id))
+
+    def _folder_of(self, session_id: str) -> Path:
+        # An id is whatever somebody chose; a folder's name is not.
+        return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def _forget_oldest(self) -> None:
+        found = sorted(self._all(), key=lambda item: item[1].st_mtime_ns)
+        total = sum(status.st_size for _, status in found)
+        for path, status in found:
+            if total <= self._max_bytes:
+                return
+            with suppress(OSError):
+                path.unlink()
+            total -= status.st_size
+
+    def _all(self) -> Iterator[tuple[Path, os.stat_result]]:
+        with suppress(OSError):
+            for folder in self._folder.iterdir():
+                for path in folder.iterdir():
+                    with suppress(OSError):
+                        yield path, path.stat()

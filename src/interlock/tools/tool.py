@@ -1,0 +1,218 @@
+"""What a tool says about itself. Everything it leaves unsaid is closed."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from interlock.config.modes import ToolGroup, ToolMode
+from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.arguments import MAX_ARGUMENT_BYTES
+from interlock.tools.result import ToolResult
+from interlock.tools.threads import CancelSignal
+
+__all__ = [
+    "MAX_ARGUMENT_BYTES",
+    "REPEATABLE",
+    "BaseTool",
+    "Effect",
+    "PolicySwitch",
+    "ToolContext",
+    "ToolGroup",
+    "ToolLimits",
+    "ToolMode",
+    "policy_switches",
+]
+
+
+class Effect(StrEnum):
+    """What a call can do to the world."""
+
+    read = "read"
+    ask = "ask"
+    write = "write"
+    exec = "exec"
+    special = "special"
+    # It tells Interlock itself something and nobody else; said twice it is the same.
+    tell = "tell"
+
+
+# After a crash these may simply be done again.
+REPEATABLE = frozenset({Effect.read, Effect.tell})
+# Whatever has another effect can always be switched off by a policy.
+_NEEDS_NO_SWITCH = REPEATABLE | {Effect.ask}
+
+
+class PolicySwitch(StrEnum):
+    """The switches of a tool policy. A tool is off when any switch it names is off."""
+
+    fs = "fs"
+    shell = "shell"
+    mcp = "mcp"
+    memory = "memory"
+    image = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """How much one call may touch, show and take."""
+
+    max_read_bytes: int
+    max_write_bytes: int
+    max_output_lines: int
+    max_output_bytes: int
+    timeout_seconds: float
+    max_timeout_seconds: float
+    max_image_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of the call it serves. While it runs, `scope` is the call's own intent."""
+
+    session_id: str
+    call_id: str
+    mode: ToolMode
+    limits: ToolLimits
+    profile: SandboxProfile
+    authority_digest: str
+    report_progress: Callable[[str], None]
+    scope: EventScope = NO_SCOPE
+    lease_token: int | None = None
+    timeout_seconds: float = 0.0
+    cancel: CancelSignal = field(default_factory=CancelSignal)
+
+
+class BaseTool(ABC):
+    """A tool. `allowed_modes` is the only source of permission, and by default there is none."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def description(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """A JSON Schema of type object. Keys it does not name are refused."""
+
+    def limits_text(self, limits: ToolLimits) -> str:  # noqa: ARG002
+        """The limits of a call, in a sentence that ends the description that models are given."""
+        return ""
+
+    @abstractmethod
+    async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
+        """Do what `prepare` made ready; a `ToolError` tells the model why it failed."""
+
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
+        """Judge validated arguments and make ready what `execute` needs, without any effect.
+
+        Raising a `ToolError` refuses the call. What was judged here is what will be executed.
+        """
+        return arguments
+
+    def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
+        """What `prepare` would give, where nothing has to be waited for; None leaves it to `prepare`."""
+        return None
+
+    def at_once(self, prepared: Any, context: ToolContext) -> ToolResult | None:  # noqa: ARG002
+        """The result of a call that only reads, where it can be had without waiting for anything.
+
+        None: it is executed. Anything a tool would have to tell of a failure is told there, too.
+        """
+        return None
+
+    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
+        """How long this call may take; never more than the policy's maximum, whatever it answers."""
+        return limits.timeout_seconds
+
+    @property
+    def enforces_timeout(self) -> bool:
+        """Whether it keeps to `context.timeout_seconds` by itself, and tells what it had by then."""
+        return False
+
+    @property
+    def runs_external_code(self) -> bool:
+        """Whether somebody else does what it is given: a shell, a server, a function that is not ours.
+
+        Then nothing but its arguments tells what was done, and what the log masks of them is kept.
+        """
+        return False
+
+    @property
+    def stop_seconds(self) -> float | None:
+        """How long it may take to stop when it is told to; None is as long as any other."""
+        return None
+
+    @property
+    def group(self) -> ToolGroup:
+        """For display and audit; it never grants anything."""
+        return ToolGroup.code
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return frozenset()
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Names that models trained elsewhere use; resolved before anything is judged."""
+        return ()
+
+    @property
+    def effect(self) -> Effect:
+        """Undeclared, it counts as the most dangerous one."""
+        return Effect.exec
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        """Without any, a tool that can change something falls under those of a command."""
+        return frozenset()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Capabilities without which this tool cannot work here, such as `roots` or `program:rg`."""
+        return frozenset()
+
+    @property
+    def unavailable(self) -> str:
+        """Why it cannot be used here now, whatever else is there; empty where nothing speaks against it."""
+        return ""
+
+    @property
+    def uses_network(self) -> bool:
+        """Whether it runs something that reaches the network through the sandbox."""
+        return False
+
+    @property
+    def network_ports(self) -> frozenset[int]:
+        """The ports that stay open to what it runs, whoever calls: a policy that closes one closes it."""
+        return frozenset()
+
+    @property
+    def max_argument_bytes(self) -> int:
+        """How large its arguments may be."""
+        return MAX_ARGUMENT_BYTES
+
+    @property
+    def mode_denied_hint(self) -> str:
+        """What a caller is told to do where no mode offers it."""
+        return "No mode offers it. Continue without it."
+
+    @property
+    def mcp_server(self) -> str | None:
+        """The MCP server that offers this tool, which the policy must list."""
+        return None
+
+
+def policy_switches(tool: BaseTool) -> frozenset[PolicySwitch]:
+    """Every switch that turns this tool off."""
+    switches = tool.switches | ({PolicySwitch.mcp} if tool.mcp_server is not None else frozenset())
+    if not switches and tool.effect not in _NEEDS_NO_SWITCH:
+        switches = frozenset({PolicySwitch.shell})
+    # A command can do to files whatever the file tools can.
+    return switches | {PolicySwitch.fs} if PolicySwitch.shell in switches else switches

@@ -1,0 +1,91 @@
+"""What calls were given, as it was given, where the log shows it without its secrets.
+
+A model chooses what looks like a secret: `PASSWORD='…'; eval "$PASSWORD"` is masked, and yet it is what was
+run. So whatever is masked in the log is kept here before the call runs, readable by its owner alone.
+
+An entry is a file: random bytes, and then the arguments as JSON. The sha256 of all of it is its name, and
+stands in the log as the call's seal. That proves what is in the file; and nobody can try words against the
+log, because nobody who has the log alone knows the random bytes.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from interlock.core.file_removal import remove_tree
+from interlock.core.logging import StructuredLogger
+
+_log = StructuredLogger(__name__)
+
+SALT_BYTES = 32
+
+
+class UnredactedArgumentStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def seal(self, session_id: str, arguments: Mapping[str, Any]) -> str:
+        """Keep them; they are on disk when this returns. Raises `OSError`."""
+        content = secrets.token_bytes(SALT_BYTES) + orjson.dumps(arguments)
+        seal = sha256(content).hexdigest()
+        folder = self._folder_of(session_id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(folder / seal, flags, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        _settle(folder)
+        return seal
+
+    def opened(self, session_id: str, seal: str) -> dict[str, Any] | None:
+        """What a call was given; None where it is not kept any more, or is not what the log vouches for."""
+        if not seal.isalnum():
+            return None
+        try:
+            content = (self._folder_of(session_id) / seal).read_bytes()
+        except OSError:
+            return None
+        if sha256(content).hexdigest() != seal:
+            return None
+        arguments: dict[str, Any] = orjson.loads(content[SALT_BYTES:])
+        return arguments
+
+    def forget(self, session_id: str) -> None:
+        """Erase everything that was kept of a session. Raises `OSError`."""
+        remove_tree(self._folder_of(session_id))
+
+    def forget_before(self, time_us: int) -> None:
+        """What is older goes, as the content of events does."""
+        with suppress(FileNotFoundError):
+            for folder in list(self._folder.iterdir()):
+                for path in list(folder.iterdir()):
+                    _forget_if_before(time_us, path)
+
+    def _folder_of(self, session_id: str) -> Path:
+        # An id is whatever somebody chose; a folder's name is not.
+        return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _forget_if_before(time_us: int, path: Path) -> None:
+    try:
+        if path.stat().st_mtime_ns // 1000 < time_us:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        _log.error("sealed_not_erased", path=str(path), error=error.strerror)
+
+
+def _settle(folder: Path) -> None:
+    """The names in it, and its own, are on disk."""
+    for each in (folder, folder.parent):
+        descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

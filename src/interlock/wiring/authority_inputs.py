@@ -1,0 +1,160 @@
+"""What may be done here: the operator's settings as a policy, and what works on this machine."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
+from interlock.config.modes import ToolMode
+from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
+from interlock.policy.authority import AuthorityCache
+from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
+from interlock.policy.policy import FsPolicy, ImagePolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
+from interlock.policy.verdict import DeniedTool, PolicyLayer
+from interlock.sandbox.backend_selection import BackendSelection
+from interlock.sandbox.programs import PROGRAMS, locate
+from interlock.tools.builtins.complete_step import NEED as STEP
+from interlock.tools.builtins.delegate import NEED as CHILDREN
+
+# Where nobody looked for a sandbox, nothing that needs one is offered.
+NO_SANDBOX = BackendSelection(None, "no sandbox was probed")
+
+# What an agent at work brings along, and in a step of a workflow.
+AT_WORK = frozenset({CHILDREN})
+IN_A_STEP = frozenset({CHILDREN, STEP})
+
+# What only some tasks can do: who works on such a one offers it.
+_OF_TASKS = {
+    STEP: "it is only for the steps of a workflow",
+    CHILDREN: "only a running agent can delegate, at most two levels deep",
+}
+
+
+def build_authority_inputs(
+    settings: Settings,
+    open_modes: frozenset[ToolMode],
+    roots: tuple[Path, ...] | None,
+    sandbox: BackendSelection,
+) -> AuthorityInputs:
+    tool = settings.tool
+    here = replace(
+        capabilities(roots, tool.protected_names, sandbox=sandbox, images=image_endpoint(settings)),
+        reads_hard_links=tool.hard_links,
+        readable_paths=tool.readable_paths,
+        denied_commands=tool.bash_denylist,
+    )
+    return AuthorityInputs(
+        mode=ToolMode.chat_safe,
+        open_modes=open_modes,
+        environment=ceiling(settings),
+        capabilities=here,
+        limits=_call_limits(tool),
+    )
+
+
+def ceiling(settings: Settings) -> ToolPolicy:
+    """The operator's environment as the first policy layer."""
+    tool = settings.tool
+    return ToolPolicy(
+        fs=FsPolicy(
+            enabled=tool.fs_enabled,
+            max_read_bytes=tool.max_read_bytes,
+            max_write_bytes=tool.max_write_bytes,
+        ),
+        shell=ShellPolicy(enabled=tool.shell_enabled, network=tool.shell_network, ports=tool.network_ports),
+        mcp=McpPolicy(enabled=tool.mcp_enabled, allowed_servers=tool.mcp_servers),
+        memory=MemoryPolicy(enabled=tool.memory_enabled),
+        image=ImagePolicy(enabled=tool.image_enabled, max_bytes=settings.image.max_bytes),
+        max_timeout_seconds=tool.max_timeout_seconds,
+        denied_tools=tool.denied,
+    )
+
+
+def capabilities(
+    roots: tuple[Path, ...] | None,
+    protected_names: tuple[str, ...] = PROTECTED_NAMES,
+    *,
+    sandbox: BackendSelection = NO_SANDBOX,
+    images: ImageEndpoint | str = "no image endpoint is configured",
+) -> Capabilities:
+    """What works here, and for everything that does not, why and what would help."""
+    present, missing = {"person"}, dict(_OF_TASKS)
+    if isinstance(images, ImageEndpoint):
+        present.add("endpoint:images")
+    else:
+        missing["endpoint:images"] = images
+    if roots:
+        present.add("roots")
+    else:
+        missing["roots"] = "no folder is open (--root, or TOOL_ALLOWED_ROOTS)"
+    if sandbox.is_confined:
+        present |= {"sandbox", "sandbox:walls"}
+    elif sandbox.backend is not None:
+        present.add("sandbox")
+        missing["sandbox:walls"] = f"it cannot be kept from writing ({sandbox.reason})"
+    else:
+        missing["sandbox"] = f"commands cannot be confined ({sandbox.reason})"
+    for program in PROGRAMS:
+        if locate(program, roots or ()) is not None:
+            present.add(program.capability)
+        else:
+            missing[program.capability] = f"the program {program.names[0]} is missing; {program.hint}"
+    return Capabilities(
+        present=frozenset(present),
+        of_tasks=frozenset({"person", *_OF_TASKS}),
+        missing_reasons=tuple(missing.items()),
+        roots=roots or (),
+        protected_names=protected_names,
+        sandbox=sandbox.backend.name if sandbox.backend is not None else "none",
+    )
+
+
+class MissingRequirement(NamedTuple):
+    """What this machine lacks, why, and the tools that could otherwise be used in a mode that is open."""
+
+    need: str
+    reason: str
+    tools: tuple[str, ...]
+
+
+def missing_requirements(
+    authorities: AuthorityCache, authority_inputs: AuthorityInputs
+) -> list[MissingRequirement]:
+    """The programs and the sandbox that are missing here, each with the tools that cannot be used.
+
+    A missing program is named for every tool that no policy denies, the sandbox only for tools that could
+    be used otherwise: it is looked for only where something is open. What the operator left out by choice
+    (an endpoint, TOOL_SANDBOX=off) is not missing.
+    """
+    here = authority_inputs.capabilities
+    missing = {
+        need: reason
+        for need, reason in here.missing_reasons
+        if need == "sandbox" or need.startswith("program:")
+    }
+    tools: dict[str, set[str]] = {need: set() for need in missing}
+    for mode in ToolMode if missing else ():
+        authority = authorities.get(replace(authority_inputs, mode=mode, open_modes=frozenset(ToolMode)))
+        for name, verdict in authority.verdicts.items():
+            if not isinstance(verdict, DeniedTool) or verdict.layer is not PolicyLayer.capability:
+                continue
+            # Without a sandbox there are no walls either.
+            needs = authority.entries[name].tool.needs - here.present - {"sandbox:walls"}
+            usable_otherwise = mode in authority_inputs.open_modes and needs <= missing.keys()
+            for need in needs & missing.keys():
+                if usable_otherwise or need.startswith("program:"):
+                    tools[need].add(name)
+    return [
+        MissingRequirement(need, reason, tuple(sorted(tools[need])))
+        for need, reason in missing.items()
+        if tools[need]
+    ]
+
+
+def _call_limits(tool: ToolSettings) -> CallLimits:
+    return CallLimits(
+        timeout_seconds=tool.timeout_seconds,
+        max_timeout_seconds=tool.max_timeout_seconds,
+        max_output_lines=tool.max_output_lines,
+        max_output_bytes=tool.max_output_bytes,
+    )

@@ -1,0 +1,161 @@
+"""The gateway of an office: what the page and scripts reach over sockets."""
+
+from importlib.metadata import version
+from typing import Any
+
+from interlock.agent.budget import PriceTable
+from interlock.config.modes import ToolMode
+from interlock.feed.follow import FeedHub, FeedRenderer
+from interlock.gateway.app import Gateway, script_hashes
+from interlock.gateway.connection import SocketLimits
+from interlock.gateway.feed_frames import frames_from_entry, live_text_frame
+from interlock.gateway.guard import OriginPolicy, RequestGuard
+from interlock.gateway.server import GatewayServer, ListenAddress, listening_socket
+from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo
+from interlock.models.provider import TokenUsage
+from interlock.models.provider_factory import DEMO
+from interlock.policy.policy import ToolPolicy
+from interlock.policy.verdict import ModeSwitchMethod
+from interlock.sessions.settings_store import StoredSettings
+from interlock.tools.registry import ToolRegistry
+from interlock.wiring import mcp_servers, policy_views
+from interlock.wiring.agents import AgentRuntime
+from interlock.wiring.authority_inputs import ceiling
+from interlock.wiring.credentials import open_credentials
+from interlock.wiring.runtime import Runtime
+
+__all__ = [
+    "Gateway",
+    "GatewayServer",
+    "ListenAddress",
+    "listening_socket",
+    "open_gateway",
+    "open_server",
+]
+
+
+def open_gateway(agent_runtime: AgentRuntime, *, port: int) -> Gateway:
+    runtime, given = agent_runtime.runtime, agent_runtime.runtime.settings.gateway
+    gateway = Gateway(
+        _services(agent_runtime),
+        open_credentials(runtime),
+        # Cookies know no ports: two Interlocks on one machine must not take each other's.
+        cookie=f"interlock_{port}",
+        # Behind a proxy that encrypts, the page's address says so.
+        secure_cookie=given.tls_cert is not None
+        or any(origin.startswith("https://") for origin in given.allowed_origins),
+        browser_days=given.browser_days,
+        max_sockets=given.max_sockets,
+        limits=SocketLimits(queue_bytes=given.queue_bytes, requests_per_second=given.requests_per_second),
+    )
+    name_of = _known_names(runtime.registry)
+    agent_runtime.live.hear(lambda event: gateway.metrics.told(event, name_of))
+    return gateway
+
+
+def open_server(gateway: Gateway, runtime: Runtime, address: ListenAddress) -> GatewayServer:
+    given = runtime.settings.gateway
+    doors = RequestGuard(gateway.app(), OriginPolicy.of(given, address.port, script_hashes=script_hashes()))
+    return GatewayServer(
+        gateway,
+        doors,
+        address,
+        max_frame_bytes=given.max_frame_bytes,
+        max_sockets=given.max_sockets,
+    )
+
+
+def _services(agent_runtime: AgentRuntime) -> GatewayServices:
+    runtime = agent_runtime.runtime
+    prices = PriceTable.of(runtime.settings.control.prices, free=(DEMO,))
+
+    async def matrix(agent: ToolPolicy, settings: StoredSettings | None) -> dict[str, Any]:
+        return await policy_views.matrix(runtime, agent=agent, settings=settings)
+
+    async def explain(
+        tool: str, mode: ToolMode, args: str | None, agent: ToolPolicy, session_id: str
+    ) -> dict[str, Any]:
+        return await policy_views.explain(
+            runtime, tool, mode, args, agent=agent, session_id=session_id, way=ModeSwitchMethod.page
+        )
+
+    async def undo(task_id: str, undo_id: str | None, who: str) -> dict[str, Any]:
+        opened = runtime.authority_inputs.capabilities.roots
+        if undo_id is None:
+            report = await runtime.undo.revert(task_id, who=who, within=opened)
+        else:
+            report = await runtime.undo.redo(task_id, undo_id, who=who, within=opened)
+        return {
+            "undo_id": report.undo_id,
+            "restored": [outcome.now_at for outcome in report.outcomes if outcome.reason is None],
+            "left": [
+                {"path": outcome.now_at, "reason": outcome.reason}
+                for outcome in report.outcomes
+                if outcome.reason is not None
+            ],
+        }
+
+    return GatewayServices(
+        about=_about(runtime),
+        database=runtime.database,
+        log=runtime.log,
+        redactor=runtime.redactor,
+        hub=FeedHub(
+            runtime.database,
+            runtime.log,
+            agent_runtime.live,
+            FeedRenderer(frames_from_entry, live_text_frame),
+        ),
+        sessions=runtime.sessions,
+        mode_switch=runtime.mode_switch,
+        stored_settings=runtime.stored_settings,
+        questions=runtime.questions,
+        tasks=agent_runtime.tasks,
+        plans=agent_runtime.plans,
+        runs=agent_runtime.runs,
+        agents=agent_runtime.agents,
+        models=agent_runtime.models,
+        matrix=matrix,
+        explain=explain,
+        undo=undo,
+        mcp=_foreign_tools(runtime),
+        cost_of=lambda model, given, taken: prices.spent({model: TokenUsage(given, taken)}).cost,
+    )
+
+
+def _foreign_tools(runtime: Runtime) -> McpAdmin:
+    async def allow(server: str, tool: str, given: McpToolClassification, who: str) -> dict[str, Any]:
+        request = mcp_servers.ClassifyRequest(
+            effect=given.effect, modes=given.modes, group=given.group, hash=given.hash
+        )
+        return await mcp_servers.allow(runtime, server, tool, request, who=who, is_operator=False)
+
+    async def remove(server: str, tool: str | None, who: str) -> dict[str, Any]:
+        return await mcp_servers.remove(runtime, server, tool, who=who)
+
+    return McpAdmin(
+        list=lambda: mcp_servers.list_servers(runtime),
+        inspect=lambda server: mcp_servers.inspect(runtime, server, is_operator=False),
+        allow=allow,
+        remove=remove,
+    )
+
+
+def _about(runtime: Runtime) -> ServerInfo:
+    backend = runtime.sandbox.backend
+    return ServerInfo(
+        version=version("interlock-runtime"),
+        open_modes=runtime.authority_inputs.open_modes,
+        sandbox={
+            "name": backend.name if backend is not None else "none",
+            "confines": runtime.sandbox.is_confined,
+        },
+        roots=tuple(str(root) for root in runtime.authority_inputs.capabilities.roots),
+        retention_days=runtime.settings.retention_days,
+        ceiling=ceiling(runtime.settings),
+    )
+
+
+def _known_names(registry: ToolRegistry) -> Any:
+    """What a model calls a tool must not become the name of a figure."""
+    return lambda name: name if registry.canonical_name(name) == name else "unknown"

@@ -1,0 +1,169 @@
+"""Which kind, agent, model and Authority a session has: what its prompts and its calls follow from."""
+
+from dataclasses import replace
+
+from interlock.agent.definitions import AgentDefinition, AgentDirectory
+from interlock.agent.loop import AgentServices
+from interlock.agent.prompt_builder import InitialPromptInputs, PromptInputs
+from interlock.agent.subagents import SubagentRules, SubagentRunner
+from interlock.config.modes import ToolMode, stricter
+from interlock.core.errors import ModeNotOpen
+from interlock.core.threads import DaemonThreadPool
+from interlock.models.registry import ModelRegistry
+from interlock.policy.authority import Authority
+from interlock.policy.delegation import DelegatedAuthority, modes_open_to_step, step_mode
+from interlock.policy.inputs import NO_SWITCHING, ModeSwitching
+from interlock.policy.policy import NO_RESTRICTION
+from interlock.policy.verdict import ModeSwitchMethod
+from interlock.sessions.models import Session, SessionKind
+from interlock.wiring.authority_inputs import AT_WORK, IN_A_STEP
+from interlock.wiring.runtime import Runtime
+from interlock.workflow.run_rows import ActiveStep
+from interlock.workflow.step_prompt import node_brief, run_directive
+
+# How the people of Telegram are named, before their ids.
+TELEGRAM = "telegram:"
+
+
+class PromptInputsResolver:
+    """`someone_can_answer`: whether questions of the agents here reach a person.
+
+    `way` is how people who talk with this process switch a session's mode; None: they talk with others.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        agents: AgentDirectory,
+        models: ModelRegistry,
+        *,
+        someone_can_answer: bool,
+        way: ModeSwitchMethod | None,
+    ) -> None:
+        self._runtime = runtime
+        self._agents = agents
+        self._models = models
+        self._someone_can_answer = someone_can_answer
+        self._way = way
+        self._threads = DaemonThreadPool("interlock-agents")
+
+    async def __call__(self, session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
+        began = earlier.inputs or await self._beginning(session_id, mode, earlier)
+        authority = await self._runtime.authority(
+            mode,
+            session_id=session_id,
+            agent=began.agent.tools if began.agent else NO_RESTRICTION,
+            node=began.node,
+            someone_can_answer=self._someone_can_answer,
+            open_modes=self._open_modes(began.ceiling, mode),
+            offered=IN_A_STEP if began.run_directive else AT_WORK,
+            switching=began.switching,
+        )
+        return began if authority is began.authority else replace(began, authority=authority)
+
+    def _open_modes(self, ceiling: ToolMode | None, mode: ToolMode) -> frozenset[ToolMode]:
+        opened = self._runtime.authority_inputs.open_modes
+        return opened if ceiling is None else modes_open_to_step(opened, ceiling, mode)
+
+    def _switching(self, who: str) -> ModeSwitching:
+        """Of the person whose task it is.
+
+        What this process opened holds for people who talk with it. Of another process only the modes are
+        known that the settings open.
+        """
+        is_telegram = who.startswith(TELEGRAM)
+        way = ModeSwitchMethod.telegram if is_telegram else ModeSwitchMethod.page
+        if self._way in {ModeSwitchMethod.terminal, ModeSwitchMethod.command} and not is_telegram:
+            way = self._way
+        settings = self._runtime.settings
+        modes = (
+            self._runtime.authority_inputs.open_modes if way is self._way else settings.session.open_modes
+        )
+        operators = {f"{TELEGRAM}{user}" for user in settings.telegram.operators}
+        return ModeSwitching(
+            ModeSwitchMethod.operators if is_telegram and who not in operators else way, modes
+        )
+
+    async def _beginning(
+        self, session_id: str, mode: ToolMode, earlier: InitialPromptInputs
+    ) -> PromptInputs:
+        session = await self._runtime.sessions.get(session_id)
+        kind, nothing = SessionKind(session.kind), await self._runtime.authority(mode)
+        if kind is SessionKind.run and (step := await self._runtime.runs.at_work(session_id)):
+            _refuse_less(step, mode)
+            return await self._of_step(session, step, nothing)
+        agent = await self._agent(session.agent, earlier.pin)
+        return PromptInputs(
+            kind, nothing, agent, self._model(session, agent), switching=self._switching(earlier.who)
+        )
+
+    async def _of_step(self, session: Session, step: ActiveStep, nothing: Authority) -> PromptInputs:
+        """The step's agent first, then the workflow's, then the session's; as it was when the run began."""
+        name = step.agent or session.agent
+        pinned = step.run_state.run.agents.get(name or "")
+        agent = await self._agent(name, (name, pinned) if name and pinned else None)
+        brief = step.node.brief
+        return PromptInputs(
+            SessionKind.run,
+            nothing,
+            agent,
+            self._model(session, agent),
+            run_directive(step),
+            node_brief(step),
+            brief.tools if brief else NO_RESTRICTION,
+            step.run_state.run.mode,
+        )
+
+    def _model(self, session: Session, agent: AgentDefinition | None) -> str:
+        chosen = session.model or (agent.model if agent else None)
+        return self._models.listed(chosen) if chosen else self._models.usual
+
+    async def _agent(self, name: str | None, pin: tuple[str, str] | None) -> AgentDefinition | None:
+        if not name:
+            return None
+        if pin is not None and pin[0] == name:
+            pinned = pin[1]
+            return await self._threads.start(lambda: self._agents.load_pinned(name, pinned))
+        return await self._threads.start(lambda: self._agents.load(name))
+
+    # -- of tasks that are handed over --
+
+    def children(self, services: AgentServices) -> SubagentRunner:
+        return SubagentRunner(
+            services,
+            self._agents,
+            SubagentRules(self._runtime.authorities.named, self._of_child, self._model_of_child),
+        )
+
+    async def _of_child(
+        self,
+        session_id: str,
+        handed: DelegatedAuthority,
+        can_hand_over: bool,  # noqa: FBT001 - as declared
+    ) -> Authority:
+        """It cannot ask: nobody could wait for the answer but its parent, and that is at work."""
+        return await self._runtime.authority(
+            handed.mode,
+            session_id=session_id,
+            agent=handed.agent,
+            node=handed.node,
+            # What its parent was judged in, it is judged in.
+            open_modes=self._runtime.authority_inputs.open_modes | {handed.mode},
+            someone_can_answer=False,
+            offered=AT_WORK if can_hand_over else frozenset(),
+            switching=NO_SWITCHING,
+        )
+
+    async def _model_of_child(self, session_id: str, agent: AgentDefinition) -> str:
+        return self._model(await self._runtime.sessions.get(session_id), agent)
+
+
+def _refuse_less(step: ActiveStep, mode: ToolMode) -> None:
+    """A step that could do nothing of what it is for must not look done: it fails, and the run waits."""
+    run, brief = step.run_state.run, step.node.brief
+    meant = step_mode(run.mode, brief.mode if brief else None)
+    if mode is not meant and stricter(mode, meant) is mode:
+        raise ModeNotOpen(
+            f"the step {step.node.name} needs {meant} mode, but only {mode} is open to it here; "
+            f"open {run.mode} mode where the run is executed, then retry it"
+        )

@@ -1,0 +1,118 @@
+"""Every tool there is, with what it needs of the world."""
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from interlock.config.modes import ToolMode
+from interlock.core.errors import ConfigurationError
+from interlock.db.database import Database
+from interlock.memory.index import MemoryIndex
+from interlock.memory.note_writer import NoteWriter
+from interlock.memory.notes import NoteDirectory
+from interlock.memory.search import MemorySearch
+from interlock.questions.service import QuestionService
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.changes import FileChanger
+from interlock.sandbox.jobs import JobLimits
+from interlock.sandbox.programs import PROGRAMS, Program, locate
+from interlock.sandbox.undo_store import UndoStore
+from interlock.tools.builtins import FileServices, MemoryServices, register_builtins
+from interlock.tools.builtins.ask_user import AskUserTool
+from interlock.tools.builtins.complete_step import CompleteStepTool, StepCompleter
+from interlock.tools.builtins.delegate import DelegateTool, DelegationTarget
+from interlock.tools.builtins.generate_image import ImageServices
+from interlock.tools.files.read_history import ReadHistory
+from interlock.tools.files.write_operations import WriteServices
+from interlock.tools.registry import ToolRegistry
+from interlock.tools.shell.output_spool import OutputSpool
+from interlock.tools.shell.tool import ShellServices
+
+
+def build_registry(
+    questions: QuestionService | None = None,
+    files: FileServices | None = None,
+    shell: ShellServices | None = None,
+    images: ImageServices | None = None,
+    memory: MemoryServices | None = None,
+    steps: StepCompleter | None = None,
+    delegation: DelegationTarget | None = None,
+) -> ToolRegistry:
+    """Every tool there is. Without what they need of the world they can be looked at, and not called."""
+    registry = ToolRegistry()
+    registry.register(AskUserTool(questions))
+    registry.register(CompleteStepTool(steps))
+    registry.register(DelegateTool(delegation or DelegationTarget()))
+    register_builtins(
+        registry,
+        files or _no_files(),
+        shell or _no_shell(),
+        images or _no_images(),
+        memory or MemoryServices(None, None),
+    )
+    return registry
+
+
+def override_modes(registry: ToolRegistry, overrides: Mapping[str, frozenset[ToolMode]]) -> None:
+    """Apply the operator's TOOL_MODES. What names no tool, or would widen one, stops the start."""
+    overridden: set[str] = set()
+    for name, modes in overrides.items():
+        tool_name = registry.canonical_name(name)
+        if tool_name is None:
+            near = difflib.get_close_matches(name, tool_names(registry), n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigurationError(f"TOOL_MODES: there is no tool named '{name}'{meant}")
+        if tool_name in overridden:
+            raise ConfigurationError(f"TOOL_MODES: {tool_name} occurs twice, once by an alias")
+        try:
+            registry.set_mode_override(tool_name, modes)
+        except ValueError as error:
+            raise ConfigurationError(f"TOOL_MODES: {error}") from None
+        overridden.add(tool_name)
+
+
+def tool_names(registry: ToolRegistry) -> frozenset[str]:
+    """All names and aliases: whoever denies a tool must name one of these."""
+    return frozenset(entry.tool.name for entry in registry) | frozenset(registry.aliases())
+
+
+def memory_services(workspace: Path, database: Database, redactor: Redactor) -> MemoryServices:
+    """The notes of a workspace. Nothing is made, read or indexed before it is used."""
+    folder = NoteDirectory(workspace / "memory")
+    index = MemoryIndex(database, folder, redactor.text)
+    return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
+
+
+def programs(opened: Iterable[Path]) -> list[tuple[Program, Path | None, list[str]]]:
+    """Every program that tools run, where it is, and the tools that need it."""
+    registry = build_registry()
+    return [
+        (
+            program,
+            locate(program, opened),
+            [entry.tool.name for entry in registry if program.capability in entry.tool.needs],
+        )
+        for program in PROGRAMS
+    ]
+
+
+def _no_files() -> FileServices:
+    return FileServices(Redactor(), _no_desk(), None)
+
+
+def _no_images() -> ImageServices:
+    return ImageServices(None, Redactor(), _no_desk())
+
+
+def _no_desk() -> WriteServices:
+    return WriteServices(FileChanger(UndoStore(Path(os.devnull), max_bytes=0)), ReadHistory(_no_log))
+
+
+def _no_shell() -> ShellServices:
+    return ShellServices(None, None, Redactor(), OutputSpool(Path(os.devnull), max_bytes=0), JobLimits())
+
+
+def _no_log() -> NoReturn:
+    raise ConfigurationError("these tools are for inspection only and cannot be called")

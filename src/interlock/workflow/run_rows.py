@@ -1,0 +1,275 @@
+"""Runs and the nodes they came to as rows, and every statement about such rows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from hashlib import sha256
+
+import orjson
+
+from interlock.config.modes import ToolMode
+from interlock.core.errors import UserError
+from interlock.db.driver import DbConnection, Row
+from interlock.workflow.directory import load_pinned_workflows
+from interlock.workflow.graph import NodeKind, Workflow, WorkflowNode
+from interlock.workflow.state_machine import (
+    NodePosition,
+    PastVisit,
+    RunStateMachine,
+    VisitStatus,
+    WorkflowSet,
+)
+
+
+class RunNotFound(UserError):
+    code = "RUN_NOT_FOUND"
+
+
+class WrongRunStatus(UserError):
+    """A run that stands there cannot be paused, resumed, retried or stopped."""
+
+    code = "RUN_STATUS"
+
+
+class RunChanged(UserError):
+    """What is stored as a run's workflow is not what the run was begun with."""
+
+    code = "RUN_CHANGED"
+
+
+class RunStatus(StrEnum):
+    running = "running"
+    paused = "paused"
+    done = "done"
+    failed = "failed"
+    stopped = "stopped"
+
+    @property
+    def is_end(self) -> bool:
+        return self in {RunStatus.done, RunStatus.failed, RunStatus.stopped}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowRun:
+    """One run, in the order of its columns here. Its id is that of its session.
+
+    `mode` is the ceiling of every step; `agents` are the hashes of the agents' files it goes on with.
+    """
+
+    session_id: str
+    workflow: str
+    digest: str
+    mode: ToolMode
+    status: RunStatus
+    agents: Mapping[str, str]
+    definition: str | None
+    input: str | None
+    outcome: str | None = None
+    reason: str | None = None
+    started_by: str
+    credential_id: str | None = None
+    started_event: str
+    created_us: int
+    ended_us: int | None = None
+
+    @property
+    def book(self) -> WorkflowSet:
+        if self.definition is None:
+            raise WrongRunStatus(f"the content of run {self.session_id} has been erased")
+        if sha256(self.definition.encode()).hexdigest() != self.digest:
+            raise RunChanged(
+                f"the stored workflow of run {self.session_id} is not the one it started with; "
+                "stop the run, find out who changed the store (interlock events verify), and "
+                "start a new run"
+            )
+        return WorkflowSet(self.workflow, load_pinned_workflows(self.definition))
+
+    def as_row(self) -> Row:
+        values = {name: getattr(self, name) for name in _RUN_COLUMNS}
+        values["agents"] = orjson.dumps(dict(self.agents), option=orjson.OPT_SORT_KEYS).decode()
+        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeVisit:
+    """One time that a run came to a node, in the order of its columns here."""
+
+    session_id: str
+    number: int
+    frame: str
+    node: str
+    kind: NodeKind
+    status: VisitStatus
+    entered_event: str
+    visit: int
+    task_id: str | None = None
+    outcome: str | None = None
+    summary: str | None = None
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    next: str | None = None
+    label: str | None = None
+    reason: str | None = None
+    retry_of: int | None = None
+    entered_us: int
+    ended_us: int | None = None
+
+    @property
+    def place(self) -> NodePosition:
+        return NodePosition(self.frame, self.node)
+
+    @property
+    def is_subworkflow(self) -> bool:
+        """A subworkflow is where others are worked on."""
+        return self.kind is NodeKind.subworkflow
+
+    def as_row(self) -> Row:
+        values = {name: getattr(self, name) for name in _VISIT_COLUMNS}
+        values["artifacts"] = orjson.dumps(dict(self.artifacts)).decode() if self.artifacts else None
+        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run with every node it came to, in order."""
+
+    run: WorkflowRun
+    visits: tuple[NodeVisit, ...]
+
+    @property
+    def artifacts(self) -> dict[str, str]:
+        """What the completed steps left: of the same name, the newest."""
+        found: dict[str, str] = {}
+        for visit in self.visits:
+            if visit.status is VisitStatus.completed:
+                found |= visit.artifacts
+        return found
+
+    def walk(self, more: Mapping[str, str] | None = None) -> RunStateMachine:
+        """`more` are artifacts of the step that is at work."""
+        seen = [PastVisit(visit.place, visit.status, visit.outcome or "") for visit in self.visits]
+        return RunStateMachine(self.run.book, seen, self.artifacts | dict(more or {}))
+
+    @property
+    def steps(self) -> int:
+        """How many were completed."""
+        return sum(
+            visit.kind is NodeKind.step and visit.status is VisitStatus.completed for visit in self.visits
+        )
+
+    def newest(self, place: NodePosition) -> NodeVisit:
+        return next(visit for visit in reversed(self.visits) if visit.place == place)
+
+    @property
+    def at(self) -> NodeVisit | None:
+        """What is worked on or waits for its turn; in a paused run, what did not get to an end."""
+        for visit in reversed(self.visits):
+            if visit.status in {VisitStatus.ready, VisitStatus.active} and not visit.is_subworkflow:
+                return visit
+        if self.run.status is not RunStatus.paused:
+            return None
+        # One is left: a run goes on only by doing again what failed. No clock has a say in it.
+        retried = {visit.retry_of for visit in self.visits}
+        unfinished = (v for v in self.visits if v.status in {VisitStatus.failed, VisitStatus.cancelled})
+        left = (visit for visit in unfinished if visit.number not in retried)
+        return max(left, key=lambda visit: visit.number, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveStep:
+    """The step that a run's task is about, with what its prompt and its Authority follow from."""
+
+    run_state: RunState
+    visit: NodeVisit
+    workflow: Workflow
+    node: WorkflowNode
+
+    @property
+    def agent(self) -> str | None:
+        return self.workflow.agent_of(self.node.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """A task to be put: what it is told, under which event it stands, and the mode it may not leave."""
+
+    task_id: str
+    content: str
+    mode: ToolMode
+    parent: str
+    who: str
+    credential_id: str | None
+
+
+_RUN_COLUMNS = tuple(member.name for member in fields(WorkflowRun))
+_VISIT_COLUMNS = tuple(member.name for member in fields(NodeVisit))
+
+
+def _marks(columns: Iterable[str]) -> str:
+    return ", ".join("?" for _ in columns)
+
+
+_RUN = ", ".join(_RUN_COLUMNS)
+_VISIT = ", ".join(_VISIT_COLUMNS)
+
+INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({_marks(_RUN_COLUMNS)})"  # noqa: S608
+INSERT_VISIT = f"INSERT INTO run_nodes ({_VISIT}) VALUES ({_marks(_VISIT_COLUMNS)})"  # noqa: S608
+
+# People do not see the run of a deleted session.
+_IS_SHOWN = """
+NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = runs.session_id AND s.deleted_us IS NOT NULL)
+"""
+READ_RUN = f"SELECT {_RUN} FROM runs WHERE session_id = ?"  # noqa: S608
+READ_SHOWN = f"{READ_RUN} AND {_IS_SHOWN}"
+READ_VISITS = f"SELECT {_VISIT} FROM run_nodes WHERE session_id = ? ORDER BY number"  # noqa: S608
+LIST_RUNS = f"""
+SELECT {_RUN} FROM runs WHERE {_IS_SHOWN} AND (1 = ? OR workflow = ?)
+ORDER BY created_us DESC, session_id LIMIT ?
+"""  # noqa: S608
+RUN_OF_TASK = "SELECT session_id, number FROM run_nodes WHERE task_id = ?"
+
+SET_STATUS = "UPDATE runs SET status = ?, reason = ? WHERE session_id = ?"
+END_RUN = "UPDATE runs SET status = ?, outcome = ?, reason = ?, ended_us = ? WHERE session_id = ?"
+SET_CREDENTIAL = "UPDATE runs SET credential_id = ? WHERE session_id = ?"
+PIN_AGENTS = "UPDATE runs SET agents = ? WHERE session_id = ?"
+
+# What was completed stays so: only what is open can be closed, and only what is at work can be decided.
+DECIDE = """
+UPDATE run_nodes SET outcome = ?, summary = ?, artifacts = ?
+WHERE session_id = ? AND number = ? AND status = 'active'
+"""
+CLOSE_VISIT = """
+UPDATE run_nodes SET status = ?, outcome = ?, next = ?, label = ?, reason = ?, ended_us = ?
+WHERE session_id = ? AND number = ? AND status IN ('ready', 'active')
+"""
+BEGIN_VISIT = """
+UPDATE run_nodes SET status = 'active', task_id = ?
+WHERE session_id = ? AND number = ? AND status = 'ready'
+"""
+
+
+def read_run_state(connection: DbConnection, session_id: str, statement: str = READ_RUN) -> RunState:
+    rows = connection.query(statement, (session_id,))
+    if not rows:
+        raise RunNotFound(f"there is no run {session_id[:64]}")
+    visits = connection.query(READ_VISITS, (session_id,))
+    return RunState(run_from_row(rows[0]), tuple(visit_from_row(row) for row in visits))
+
+
+def run_from_row(row: Row) -> WorkflowRun:
+    values = dict(zip(_RUN_COLUMNS, row, strict=True))
+    values["mode"] = _mode(values["mode"])
+    values["status"] = RunStatus(values["status"])
+    values["agents"] = orjson.loads(values["agents"])
+    return WorkflowRun(**values)
+
+
+def visit_from_row(row: Row) -> NodeVisit:
+    values = dict(zip(_VISIT_COLUMNS, row, strict=True))
+    values["kind"] = NodeKind(values["kind"])
+    values["status"] = VisitStatus(values["status"])
+    values["artifacts"] = orjson.loads(values["artifacts"]) if values["artifacts"] else {}
+    return NodeVisit(**values)
+
+
+def _mode(stored: str) -> ToolMode:
+    return ToolMode(stored) if stored in ToolMode.__members__ else ToolMode.chat_safe
