@@ -2,8 +2,8 @@
 
 The server starts it in an isolated interpreter: plain (`unconfined_backend.py`), or as the first process
 of new namespaces (`bubblewrap.py`), where a job cannot signal it and everything dies with it. It receives
-the job over a socket, checks that what was mounted is what was judged, runs and monitors it, and reports how
-it ended. If the server dies, everything dies.
+the job over a socket, checks that what was mounted is what was judged, runs and monitors it, and reports
+how it ended. If the server dies, everything dies.
 
 It imports nothing of Interlock but what the launcher loads.
 """
