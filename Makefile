@@ -124,7 +124,7 @@ pictures: setup-dev chromium ## take the README's pictures of the page anew
 reference: setup-dev ## write docs/reference anew from the code
 	@$(BIN)/python -m scripts.reference
 
-schema: setup-dev ## write store/schema.sql anew from the migrations
+schema: setup-dev ## write db/schema.sql anew from the migrations
 	@$(BIN)/python -m scripts.schema
 
 rules: setup-dev ## write redaction/rules/ready.json anew from the rules

@@ -55,7 +55,7 @@ def test_an_import_past_the_gates_breaks_the_build(tmp_path, module, statement, 
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     if module:
         (tmp_path / "src" / "interlock" / module).write_text('"""A new module."""\n')
-    guilty = tmp_path / "src" / "interlock" / "session" / "manager.py"
+    guilty = tmp_path / "src" / "interlock" / "sessions" / "manager.py"
     guilty.write_text(guilty.read_text() + f"\n\ndef sneak():\n    {statement}\n")
     code = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command; "
     code += "lint_imports_command(['--no-cache'])"

@@ -125,7 +125,13 @@ def test_the_order_of_registration_changes_nothing(order):
 
 def test_every_field_is_part_of_the_digest():
     authority = compile_authority(ToolRegistry(), AuthorityInputs(mode=ToolMode.chat))
-    fields = set(type(authority).__slots__) - {"digest", "exposed", "failures", "entries", "authority_inputs"}
+    fields = set(type(authority).__slots__) - {
+        "digest",
+        "exposed",
+        "failures",
+        "entries",
+        "authority_inputs",
+    }
     assert {
         f"{name}_text" if name in {"tooling", "safety"} else name for name in canonical_form(authority)
     } == (fields)
