@@ -9,7 +9,7 @@ from interlock.runtime.agent_handler import AgentHandler
 from interlock.runtime.attempt import LeaseLost
 from interlock.runtime.live_stream import LiveStream
 from interlock.runtime.task_handler import FailedOutcome
-from tests.unit.worker.test_attempt import Trial
+from tests.unit.runtime.test_attempt import Trial
 
 
 class SlowToEnd:

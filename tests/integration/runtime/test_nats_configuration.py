@@ -12,7 +12,7 @@ from interlock.runtime.bus import CancelRequested, TextAppended, WorkAvailable
 from interlock.runtime.nats_bus import NatsBus, NatsServers, check_nats_servers
 from tests.harness.external_services import NATS_PROGRAM
 from tests.harness.tasks import until
-from tests.integration.worker.test_nats_wire import Station, on_air
+from tests.integration.runtime.test_nats_wire import Station, on_air
 
 GIVEN = Path(__file__).parents[3] / "deploy" / "compose" / "nats.conf"
 PASSWORD = "a-password-of-the-test"
