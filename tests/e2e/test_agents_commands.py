@@ -92,7 +92,7 @@ def test_an_agent_that_is_not_there_or_broken_is_one_line(interlock, agents):
     (agents / "reviewer.md").write_text(GOOD)
     (agents / "broken.md").write_text("no head")
     assert "did you mean reviewer?" in one_line_error(interlock, "agents", "show", "reviewr")
-    assert "broken.md:1: has no head" in one_line_error(interlock, "agents", "show", "broken")
+    assert "broken.md:1: has no front matter" in one_line_error(interlock, "agents", "show", "broken")
     assert "there is no agent" in one_line_error(interlock, "agents", "show", "../../etc/passwd")
 
 

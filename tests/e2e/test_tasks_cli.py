@@ -28,7 +28,7 @@ def test_tasks_are_listed_shown_and_retried_and_a_worker_takes_them_up(shell):
     )
     assert "reason    the script says: err:auth" in shown
     assert shell.json("tasks", "show", failed["id"])["message"] == "do   it\nnow"
-    assert "is failed already" in one_line_error(shell, "tasks", "cancel", failed["id"])
+    assert "is already failed" in one_line_error(shell, "tasks", "cancel", failed["id"])
 
     again = shell.json("tasks", "retry", failed["id"])
     assert (again["status"], again["retry_of"]) == ("queued", failed["id"])

@@ -185,7 +185,7 @@ async def test_an_endless_row_is_not_read_into_memory(sqlite_store, tmp_path, mo
         tmp_path / "b.zip", tmp_path / "bomb.zip", "events.jsonl", lambda _data: b" " * 50_000_000
     )
     target = StoreConfig(f"sqlite:///{tmp_path}/new/interlock.db")
-    with pytest.raises(UserError, match="without an end"):
+    with pytest.raises(UserError, match="incomplete row"):
         restore(target, bad, replace_existing=False, check=lambda _c: None)
 
 

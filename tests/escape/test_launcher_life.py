@@ -283,7 +283,7 @@ def started_under(filter_code: str) -> str:
 
 def refusing(number: int, error: int) -> str:
     steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7FFF0000)]
-    return f"seccomp.enter(seccomp.prepared({steps}))"
+    return f"seccomp.enter(seccomp.prepare_filter({steps}))"
 
 
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
@@ -298,6 +298,6 @@ def test_where_landlock_answers_and_does_nothing_nothing_is_started():
 
 
 def test_inside_a_sandbox_that_judges_calls_itself_what_stays_open_is_found_out():
-    code = "seccomp.enter_asking(seccomp.prepared([(0x06, 0, 0, 0x7FFF0000)]))"
+    code = "seccomp.enter_with_listener(seccomp.prepare_filter([(0x06, 0, 0, 0x7FFF0000)]))"
     assert started_under(code) == "change the mode of a file outside"
     assert started_under("pass") == ""

@@ -164,14 +164,14 @@ def test_a_state_folder_that_cannot_be_written_is_said_so(tmp_path):
     folder = mounted(tmp_path, "ro,size=1m")
     with pytest.raises(StoreUnwritable, match="not writable"):
         open_database(config_at(folder / "interlock.db"))
-    with pytest.raises(StoreUnwritable, match="cannot be made"):
+    with pytest.raises(StoreUnwritable, match="cannot be created"):
         open_database(config_at(folder / "deeper" / "interlock.db"))
     subprocess.run(["umount", folder], check=True)
 
 
 def test_a_state_folder_that_is_a_file_is_said_so(tmp_path):
     (tmp_path / "state").write_text("")
-    with pytest.raises(StoreUnwritable, match="cannot be made"):
+    with pytest.raises(StoreUnwritable, match="cannot be created"):
         open_database(config_at(tmp_path / "state" / "interlock.db"))
 
 

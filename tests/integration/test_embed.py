@@ -49,8 +49,8 @@ def gates(folder: Path, *modes: str, tools=(days_until, publish)):
 def test_the_public_surface_is_this_and_no_more():
     assert sorted(embed.__all__) == [
         *("AuditUnavailable", "Authority", "BaseTool", "Effect", "ErrorCode", "GatedSession", "Gates"),
-        *("InterlockError", "ModeNotOpen", "PolicySwitch", "Report", "ToolContext", "ToolError"),
-        *("ToolFailure", "ToolMode", "ToolResult", "UndoReport", "open_gates", "tool"),
+        *("InterlockError", "ModeNotOpen", "PolicySwitch", "ToolContext", "ToolError"),
+        *("ToolFailure", "ToolMode", "ToolResult", "UndoReport", "VerificationReport", "open_gates", "tool"),
     ]
     assert all(hasattr(embed, name) for name in embed.__all__)
 

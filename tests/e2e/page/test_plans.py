@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from tests.harness.browser import begin, chip, is_done, new_chat, say, switch_mode, task
 from tests.harness.scripted_model import called, said
 
-MESSAGE = "Build what was planned here; the plan was approved.\n\nWrite {name}."
+MESSAGE = "Build the following approved plan.\n\nWrite {name}."
 TITLE = "Review the plan"
 START = "Approve and start building"
 
@@ -37,7 +37,7 @@ def test_a_plan_is_approved_and_built_in_one_go(server, page, model):
     question = _asked(page, model, "one.txt")
     expect(question.get_by_role("button", name="Approve", exact=True)).to_be_enabled()
     question.get_by_role("button", name=START).click()
-    building = task(page, "Build what was planned here")
+    building = task(page, "Build the following approved plan")
     is_done(building)
     expect(building.get_by_text("It is built.", exact=True)).to_be_visible()
     expect(chip(page, "coding")).to_be_visible()
@@ -64,7 +64,7 @@ def test_a_plan_that_was_approved_can_be_built_later(server, page, model):
     page.reload()
     question.get_by_role("button", name="Start building").focus()
     page.keyboard.press("Enter")
-    is_done(task(page, "Build what was planned here"))
+    is_done(task(page, "Build the following approved plan"))
     expect(chip(page, "coding")).to_be_visible()
     expect(question.get_by_role("button")).to_have_count(0)
     assert (server.root / "two.txt").read_text() == "built"

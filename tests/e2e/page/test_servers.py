@@ -108,7 +108,7 @@ def test_a_changed_definition_is_shown_and_denied(served, page, model):
 
     (served.root / "state").write_text("pulled")
     denied = say(page, _calls(model, "Echo it again", "echoes__echo", text="well"))
-    expect(denied).to_contain_text("no longer the one that was classed")
+    expect(denied).to_contain_text("not the one that was classified")
     go(page, "Servers")
     expect(page.get_by_role("listitem").filter(has_text="echoes").first).to_contain_text("1 changed")
     page.get_by_role("link", name="echoes").click()
@@ -159,7 +159,7 @@ def test_classing_by_keyboard_and_only_what_the_walls_hold(served, page):
 def test_what_the_policy_does_not_list_is_said_with_the_way_out(served, enter):
     phone = enter(served, "#/servers", **PHONE, color_scheme="dark")
     card = phone.get_by_role("listitem").filter(has_text="unlisted").first
-    expect(card).to_contain_text("the stored settings do not list unlisted")
+    expect(card).to_contain_text("the stored settings do not allow unlisted")
     expect(card).to_contain_text("interlock settings set tools.mcp.allowed_servers")
     assert sticks_out(phone) == []
     assert serious(phone) == []

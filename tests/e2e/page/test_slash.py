@@ -102,6 +102,8 @@ def test_in_a_session_that_has_not_begun_every_command_answers(page):
     for name in slash_commands_for(Surface.page):
         write(page, f"/{name}")
         expect(composer(page)).to_have_value("")
+        if name in {"help", "mode", "tools"}:
+            expect(page.get_by_role("dialog")).to_be_visible()
         expect(page.get_by_role("dialog", name="Something went wrong")).to_have_count(0)
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
@@ -177,14 +179,14 @@ def test_an_approved_plan_is_built(server, page, model):
     document = {"type": "plan_review", "message": "Is that right?", "plan": "Write slash.txt."}
     asking = say(page, model.plays("Plan slash.txt", called(("ask_user", document)), said("Planned.")))
     write_it = called(("write_file", {"path": "slash.txt", "content": "built\n"}))
-    model.plays("Build what was planned here; the plan was approved.", write_it, said("It is built."))
+    model.plays("Build the following approved plan.", write_it, said("It is built."))
     asking.get_by_role("button", name="Approve", exact=True).click()
     is_done(asking)
     write(page, "/build")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Write slash.txt.")
     dialog.get_by_role("button", name="Start building").click()
-    is_done(task(page, "Build what was planned here"))
+    is_done(task(page, "Build the following approved plan"))
     expect(chip(page, "coding")).to_be_visible()
     assert (server.root / "slash.txt").read_text() == "built\n"
     assert session_id(page)

@@ -35,7 +35,7 @@ async def test_an_agent_s_model_and_tools_are_told_before_the_first_word(surroun
         assert await harness.model() == own
         before = await harness.authority()
         assert "read_file" not in before.exposed
-        await harness.talk("hello")
+        await harness.local_session("hello")
         assert await harness.model() == own
         assert (await harness.authority()).exposed == before.exposed
 
@@ -45,7 +45,7 @@ async def test_a_person_s_choice_comes_before_the_agent_s(surroundings):
     given = parse_chat_options("coding", roots, None, "reader", "demo")
     async with open_chat_client(given, lambda _event: None) as harness:
         assert await harness.model() == "demo"
-        await harness.talk("hello")
+        await harness.local_session("hello")
         assert await harness.model() == "demo"
 
 

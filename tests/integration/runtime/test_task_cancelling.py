@@ -22,7 +22,7 @@ async def test_a_queued_task_is_cancelled_at_once(harness):
         "task.cancelled",
         {"task_id": task.id, "who": "ben", "reason": ""},
     )
-    with pytest.raises(WrongTaskStatus, match="is cancelled already"):
+    with pytest.raises(WrongTaskStatus, match="is already cancelled"):
         await harness.tasks.cancel(task.id, who="ben")
     lease = await harness.leases.take(session, "w1")
     assert (await harness.tasks.start(task.id, lease)).status is TaskStatus.cancelled
@@ -60,7 +60,7 @@ async def test_what_ended_is_not_cancelled_any_more(harness):
     session = await harness.session()
     task, lease = await harness.started(session)
     await harness.tasks.finish(task.id, TaskStatus.done, "", lease)
-    with pytest.raises(WrongTaskStatus, match="is done already; nothing was changed"):
+    with pytest.raises(WrongTaskStatus, match="is already done; nothing was changed"):
         await harness.tasks.cancel(task.id, who="ben")
     assert harness.ends(session) == [(task.id, "done")]
 

@@ -237,7 +237,7 @@ async def test_a_store_that_is_away_again_and_again_fails_the_task_in_the_end(ha
         task = await harness.put(session)
         (ended,) = await harness.ended(task.id)
     assert (ended.status, attempts) == (TaskStatus.failed, [1, 2, 3, 4])
-    assert "away 4 times" in ended.reason
+    assert "unavailable 4 times" in ended.reason
 
 
 async def test_a_start_whose_answer_got_lost_is_one_attempt(harness, monkeypatch):

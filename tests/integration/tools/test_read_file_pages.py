@@ -90,7 +90,7 @@ async def test_behind_the_end_there_is_nothing(harness: ToolHarness, arguments):
     assert result.failure.error_code == "INVALID_ARGS"
     assert (
         "past the end of the file (8 bytes)" in result.failure.message
-        or "has 2 lines" in result.failure.message
+        or "past the end of the file (2 lines)" in result.failure.message
     )
 
 

@@ -90,7 +90,7 @@ async def test_a_step_that_does_not_say_where_to_go_pauses_the_run_and_can_be_re
         harness.put("choice", CHOICE, choose="Choose.")
         stuck = await harness.run("choice")
         assert stuck.run.status is RunStatus.paused
-        assert "choose did not choose an edge (there are: left, right)" in stuck.run.reason
+        assert "choose did not choose an edge (valid: left, right)" in stuck.run.reason
         assert names(stuck) == ["choose:failed"]
         with pytest.raises(WrongRunStatus, match="retry it"):
             await harness.agent_runtime.runs.resume(stuck.run.session_id, who="ada")
