@@ -305,7 +305,7 @@ _POSTGRES_WORDS = {
     "{FOR_UPDATE}": "FOR UPDATE",
     "{FOR_SHARE}": "FOR SHARE",
 }
-STREAM_ROWS = 200  # are fetched at a time
+STREAM_ROWS = 200  # per fetch
 _RETRY_STATES = frozenset({"40001", "40P01"})
 # The server ends the connection, is starting or stopping, or has no connection left.
 _AWAY_STATES = frozenset({"25P03", "53200", "53300", "57014", "57P01", "57P02", "57P03", "57P05"})

@@ -237,7 +237,7 @@ mcp_tools = Table(
     Column("class", Text),
 )
 
-# One row for each change of the two above: the newest number tells a reader whether its copy is current.
+# One row for each change of the two above: a copy is current if it has the newest number.
 mcp_changes = Table(
     "mcp_changes",
     metadata,
