@@ -32,7 +32,7 @@ def tool(
     switches: Iterable[str] = (),
     needs: Iterable[str] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of the function below: `@tool(modes=["chat", "coding"], effect="read")`.
+    """Make a tool of a function: `@tool(modes=["chat", "coding"], effect="read")`.
 
     A model sees its name, its signature and its docstring. It returns a text, a value that can be encoded
     as JSON, or a `ToolResult`, and raises `ToolError` to say why it failed.
