@@ -169,7 +169,7 @@ def _has_mixed_case(value: bytes) -> bool:
 
 
 def _is_no_value(value: bytes, context: bytes) -> bool:
-    """A shell's default for an unset variable, or the next field of a log: `auth: user=alice`."""
+    """The rest of a shell expansion (`${X:?message}`), or the next field of a log: `auth: user=alice`."""
     if value[:1] in b"?+" and EXPANSION.search(context):
         return True
     return FIELD.fullmatch(value) is not None and not looks_random(value.partition(b"=")[2], 12)

@@ -61,7 +61,7 @@ def encoded_forms(value: str) -> set[str]:
 
 
 def _written_forms(value: str) -> set[str]:
-    """As it is, in Python's repr (in an exception), with our own escapes, and in JSON."""
+    """Verbatim, in Python's repr (in an exception), with our own escapes, and in JSON."""
     forms = {value, repr(value)[1:-1], ascii(value)[1:-1], escape_control_characters(value)}
     for quoted in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         forms |= {quoted, json.dumps(quoted)[1:-1], quoted.replace("/", "\\/")}
