@@ -54,7 +54,7 @@ class AgentRuntime:
     plans: PlanService
 
     def worker(self, *, spawned: str | None = None) -> Worker:
-        """A worker for all sessions; `spawned` is the event of its supervisor that started it."""
+        """A worker for all sessions; `spawned` is the id of its `worker.spawned` event, if supervised."""
         runtime, given = self.runtime, self.runtime.settings.worker
         return Worker(
             new_worker_name(),
