@@ -31,8 +31,10 @@ class RunPaused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(Event):
-    """`agents` are the hashes that a retry continues with; empty if none was bound again. `credential_id` is
-    the token or browser that owns the run from now on, if any."""
+    """`agents` are the hashes that a retry continues with; empty if none was bound again.
+
+    `credential_id` is the token or browser that owns the run from now on, if any.
+    """
 
     kind = "run.resumed"
     who: str
