@@ -1,4 +1,4 @@
-"""The limits of one task, of a session and of a day, as the operator sets them."""
+"""The operator's limits for a task, a session and a day."""
 
 import json
 from decimal import Decimal
@@ -18,7 +18,7 @@ Prices = dict[str, tuple[Decimal, Decimal]]
 
 
 class ControlSettings(SettingsGroup):
-    """What ends a task that would go on for ever, or cost too much. Unset budgets are not kept."""
+    """Limits that end a task which would run for ever or cost too much. An unset budget does not limit."""
 
     model_config = SettingsConfigDict(env_prefix="CONTROL_")
 

@@ -1,4 +1,4 @@
-"""The folders that settings name: that they are there, and that no agent says where they lead."""
+"""Checks the directories that settings name: they exist, and no agent controls where they lead."""
 
 import os
 import re
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from interlock.core.text import is_utf8
 
-# The kernel's own bound.
+# The kernel's own limit.
 _MAX_LINKS = 40
-# Each names one place that code is loaded from, there already or not.
+# Each names one path that code is loaded from, whether or not it exists yet.
 _LOADING = (
     *("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"),
     *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH"),
@@ -36,9 +36,9 @@ def existing_directory(path: Path) -> Path:
 
 
 def reject_symlinked_roots(paths: Iterable[Path], roots: Iterable[Path]) -> None:
-    """Who may write in an opened folder says where a link in it leads, and would so open another one.
+    """Refuse paths with a symlink inside an opened directory: an agent that replaces it opens another one.
 
-    Also where the person made the link: it may have been replaced since, and nobody would notice.
+    Also where the person made the symlink: an agent may have replaced it since, unnoticed.
     """
     opened = tuple(roots)
     for path in paths:
@@ -52,15 +52,16 @@ def reject_symlinked_roots(paths: Iterable[Path], roots: Iterable[Path]) -> None
 
 
 def roots_with_own_program(roots: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """Each root that holds Interlock's own program, and where: who may write there may change it."""
+    """Each root that contains Interlock's own program, and where: write access there can change it."""
     places = dict.fromkeys(Path(place).resolve() for place in (sys.prefix, Path(__file__).parents[1]))
     return [(root, place) for root in roots for place in places if place.is_relative_to(root)]
 
 
 def reject_writable_code_paths(roots: Iterable[Path]) -> None:
-    """Neither Python's search path nor the linker's may lead this process to code that agents write.
+    """Refuse search paths of Python and the linker that lead this process to code that agents write.
 
-    Where the whole program lies in an opened folder there is nothing left to defend; `doctor` warns of it.
+    Where the whole program lies in an opened directory there is nothing left to defend; `doctor` warns of
+    it.
     """
     opened = tuple(roots)
     if roots_with_own_program(opened):
@@ -72,7 +73,7 @@ def reject_writable_code_paths(roots: Iterable[Path]) -> None:
 
 
 def _code_by_variables() -> Iterator[tuple[str, str]]:
-    """Where the interpreter, OpenSSL and the linker look; the last one by path, or in its folders."""
+    """Paths that the interpreter, OpenSSL and the linker load code from."""
     yield from ((name, os.environ[name]) for name in _LOADING if os.environ.get(name))
     if folders := os.environ.get("LD_LIBRARY_PATH"):
         yield from (("LD_LIBRARY_PATH", entry) for entry in re.split("[:;]", folders))
@@ -82,7 +83,7 @@ def _code_by_variables() -> Iterator[tuple[str, str]]:
 
 
 def _refuse_place(entry: str, roots: tuple[Path, ...], what: str, way_out: str) -> None:
-    # An empty one is the folder that one stands in, which may be gone.
+    # An empty entry is the working directory, which may have been removed.
     try:
         place = Path(entry).resolve()
     except (OSError, RuntimeError):
@@ -96,7 +97,7 @@ def _refuse_place(entry: str, roots: tuple[Path, ...], what: str, way_out: str) 
 
 
 def symlinks_on_path(path: Path) -> Iterator[Path]:
-    """Every link that is followed on the way to a path, by where it really lies."""
+    """Every symlink followed on the way to a path, by its real location."""
     current, followed = Path("/"), 0
     ahead = list(reversed(path.absolute().parts[1:]))
     while ahead and followed < _MAX_LINKS:

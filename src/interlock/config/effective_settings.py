@@ -1,4 +1,4 @@
-"""Tells a person every setting's effective value and where it came from, secrets masked."""
+"""Lists every setting's effective value and its origin, with secrets masked."""
 
 import difflib
 import json
@@ -60,7 +60,7 @@ def describe_settings(settings: Settings) -> list[SettingRow]:
 
 
 def secrets_of(settings: Settings) -> list[str]:
-    """Every secret text these settings hold, so that the redactor knows them."""
+    """Every secret text in these settings, for the redactor."""
     texts = []
     for _, path, _ in _walk(Settings):
         value = attrgetter(".".join(path))(settings)
@@ -80,7 +80,7 @@ def secrets_of_environment() -> list[str]:
 
 
 def _passwords_in(url: str) -> list[str]:
-    """A password in an address, as it is written there and as it is meant."""
+    """The passwords in an address, both as written and percent-decoded."""
     try:
         parts = urlsplit(url)
         written = [parts.password or ""]
@@ -91,7 +91,7 @@ def _passwords_in(url: str) -> list[str]:
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
-    """Variables that look like ours but are none, with the likely name: a typo must not be silent."""
+    """Unknown variables with one of our prefixes, each with the likely name: a typo must not be silent."""
     environ = os.environ if environment is None else environment
     known = set(setting_names())
     accepted = (

@@ -1,11 +1,11 @@
-"""What is wrong with a setting, in a sentence that names the variable that was set."""
+"""Describes an invalid setting in a sentence that names the variable that was set."""
 
 from pydantic_core import ErrorDetails
 
 from interlock.config.settings_group import SettingsGroup
 from interlock.config.sources import given_variable_name, is_secret, variable_name
 
-# The library's own sentences tell a programmer what could not be parsed.
+# pydantic's own sentences are written for programmers.
 _PLAIN = {
     "int_parsing": "it must be a whole number",
     "int_from_float": "it must be a whole number",

@@ -1,4 +1,4 @@
-"""Where the gateway listens, whom it answers, and how much of anything it takes."""
+"""Settings of the gateway: where it listens, which hosts it serves, and its limits."""
 
 import ipaddress
 import os
@@ -11,7 +11,7 @@ from pydantic_settings import SettingsConfigDict
 
 from interlock.config.settings_group import PositiveInt, SettingsGroup, Words, split_words
 
-# As browsers write them: a name or an address, the port only where it is not the scheme's usual one.
+# As browsers write them: a name or an address, with the port only where it is not the scheme's default.
 _HOST = r"(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
 _ALLOWED_HOST = re.compile(_HOST, re.IGNORECASE)
 _ALLOWED_ORIGIN = re.compile(rf"https?://{_HOST}", re.IGNORECASE)
@@ -22,7 +22,7 @@ class GatewaySettings(SettingsGroup):
     model_config = SettingsConfigDict(env_prefix="GATEWAY_")
 
     host: str = "127.0.0.1"
-    # 0 is any port that is free.
+    # 0 is any free port.
     port: Annotated[int, Field(ge=0, lt=65536)] = 8420
     allowed_origins: Words = ()
     allowed_hosts: Words = ()
@@ -79,8 +79,8 @@ class GatewaySettings(SettingsGroup):
     def _readable_file(cls, value: Path | None) -> Path | None:
         if value is None:
             return None
-        path = Path(os.path.abspath(value))  # noqa: PTH100 - a link stays one: certificates are renewed
-        if not os.path.isfile(path):  # noqa: PTH113 - also for a name that is too long to be one
+        path = Path(os.path.abspath(value))  # noqa: PTH100 - keeps a symlink: certificates are renewed
+        if not os.path.isfile(path):  # noqa: PTH113 - also for a name that is too long
             raise ValueError(f"'{path}' is not an existing file")
         if not os.access(path, os.R_OK):
             raise ValueError(f"this account cannot read '{path}'")
@@ -104,12 +104,12 @@ class GatewaySettings(SettingsGroup):
 
 
 def is_loopback_address(host: str) -> bool:
-    """Whether only this machine can reach what listens there. Any name but localhost may lead elsewhere."""
+    """Whether only this machine can reach the address. Any name but localhost may resolve elsewhere."""
     if host.lower() == "localhost":
         return True
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    # An IPv4 address inside an IPv6 one is not asked what it holds.
+    # An IPv4-mapped IPv6 address does not count as loopback.
     return address.is_loopback and (address.version == 4 or int(address) == 1)

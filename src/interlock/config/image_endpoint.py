@@ -1,4 +1,4 @@
-"""The endpoints that these settings name, with what each falls back to."""
+"""The endpoint for images, with the settings it falls back to."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from interlock.config.url_checks import url_origin
 
 @dataclass(frozen=True, slots=True)
 class ImageEndpoint:
-    """Where images are made. The key is never part of a text that describes it."""
+    """Where images are made. The key is never part of its text representation."""
 
     base_url: str
     model: str
@@ -19,10 +19,10 @@ class ImageEndpoint:
 
 
 def image_endpoint(settings: Settings) -> ImageEndpoint | str:
-    """The endpoint for images, or why there is none and which variables would give one.
+    """The endpoint for images, or why there is none and which variables configure one.
 
-    A key for chat is no order for paid images: only a named model is. And that key goes only to the
-    server it was given for.
+    A key for chat does not order paid images: only a named model does. That key is sent only to the server
+    it was given for.
     """
     image, chat = settings.image, settings.openai
     if image.model is None:

@@ -1,4 +1,4 @@
-"""The permission axis: which modes exist, how they are named and which of two is stricter."""
+"""The permission modes: their names, and which of two is stricter."""
 
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ class ToolGroup(StrEnum):
 
 
 class ToolMode(StrEnum):
-    """What a session may do. `chat_safe` is the default and where every doubt falls back to."""
+    """What a session may do. `chat_safe` is the default and the fallback in every doubt."""
 
     chat_safe = "chat_safe"
     chat = "chat"
@@ -26,12 +26,12 @@ class ToolMode(StrEnum):
 MODE_ALIASES = {"build": ToolMode.coding}
 ALL_MODES = frozenset(ToolMode)
 
-# `chat` and `plan` are equally strict, and each may have tools that the other has not.
+# `chat` and `plan` are equally strict, and each may have tools that the other lacks.
 _STRICTNESS = {ToolMode.chat_safe: 0, ToolMode.chat: 1, ToolMode.plan: 1, ToolMode.coding: 2}
 
 
 def parse_mode(value: str) -> ToolMode:
-    """The mode a person or a setting named, by its own name or its alias."""
+    """Parse a mode's name or alias."""
     if value in MODE_ALIASES:
         return MODE_ALIASES[value]
     try:
@@ -42,7 +42,7 @@ def parse_mode(value: str) -> ToolMode:
 
 
 def no_stricter_than(mode: ToolMode) -> tuple[ToolMode, ...]:
-    """The modes that allow at least as much: `mode` itself, those as strict as it, and the looser ones."""
+    """The modes that allow at least as much: `mode` itself, equally strict ones, and looser ones."""
     return tuple(each for each in ToolMode if _STRICTNESS[each] >= _STRICTNESS[mode])
 
 
@@ -51,5 +51,5 @@ def looser_than(mode: ToolMode) -> tuple[ToolMode, ...]:
 
 
 def stricter(at_start: ToolMode, present: ToolMode) -> ToolMode:
-    """The mode that a task goes on in; of two equally strict ones, the present one."""
+    """The mode that a task continues in; of two equally strict ones, the present one."""
     return at_start if _STRICTNESS[at_start] < _STRICTNESS[present] else present

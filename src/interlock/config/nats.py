@@ -1,4 +1,4 @@
-"""The NATS servers that wake workers on many machines, and carry running answers between them."""
+"""The NATS servers that wake workers on many machines, and carry streamed answers between them."""
 
 import os
 import re
@@ -19,27 +19,27 @@ class NatsSettings(SettingsGroup):
     model_config = SettingsConfigDict(env_prefix="NATS_")
 
     url: SecretStr | None = None
-    # What the names of all subjects and of the stream begin with: two Interlocks may share a server.
+    # The prefix of all subjects and of the stream: two Interlocks may share a server.
     prefix: Annotated[str, Field(max_length=32)] = "interlock"
     tls_ca: Path | None = None
-    # What goes over nats:// can be read on the way: the password, and the answers of agents.
+    # nats:// is readable on the network: the password, and the answers of agents.
     plain: bool = False
 
     @property
     def addresses(self) -> list[str]:
-        """As they were given: with the password."""
+        """The addresses as given, with the password."""
         given = self.url.get_secret_value() if self.url is not None else ""
         return [part.strip() for part in given.split(",") if part.strip()]
 
     @property
     def servers(self) -> list[str]:
-        """Where they are, and nothing else."""
+        """The addresses without credentials."""
         parts = map(urlsplit, self.addresses)
         return [f"{each.scheme}://{each.netloc.rpartition('@')[2]}" for each in parts]
 
     @property
     def credentials(self) -> tuple[str, str]:
-        """The user and the password, as they are meant."""
+        """The user and the password, percent-decoded."""
         found = [urlsplit(address) for address in self.addresses[:1]]
         return next(
             ((unquote(each.username or ""), unquote(each.password or "")) for each in found), ("", "")
@@ -72,7 +72,7 @@ class NatsSettings(SettingsGroup):
     @field_validator("tls_ca")
     @classmethod
     def _readable(cls, value: Path | None) -> Path | None:
-        if value is not None and not os.path.isfile(value):  # noqa: PTH113 - also for one that is too long
+        if value is not None and not os.path.isfile(value):  # noqa: PTH113 - also for a long name
             raise ValueError(f"{value} is not an existing file")
         return value
 
@@ -88,7 +88,7 @@ class NatsSettings(SettingsGroup):
 
 
 def _check(server: str) -> None:
-    """One address, and nothing of it in the sentence: it holds a password."""
+    """Check one address. Its text is in no error: it contains a password."""
     try:
         parts = urlsplit(server)
         _ = parts.port

@@ -1,6 +1,6 @@
 """Every setting, in groups, composed in one root `Settings`.
 
-A wrong value stops the start with a sentence that names its variable. Settings are the operator's: they
+A wrong value stops the start with a sentence that names its variable. Settings belong to the operator: they
 are read once, from the environment, and nothing at run time can widen them.
 """
 
@@ -118,7 +118,7 @@ class ImageSettings(SettingsGroup):
 
 
 class RedactionSettings(SettingsGroup):
-    """The operator's own rules for what is secret, and built-in ones that do more harm than good here."""
+    """The operator's own redaction rules, and built-in rules that are switched off."""
 
     model_config = SettingsConfigDict(env_prefix="REDACTION_")
 
@@ -250,7 +250,7 @@ def default_state_dir() -> Path:
 
 
 def default_workspace_dir() -> Path:
-    """Not below the working directory: that is the folder people most often open to an agent."""
+    """Not below the working directory: people open that one to agents most often."""
     return _home_folder("XDG_DATA_HOME", ".local/share", "WORKSPACE_DIR")
 
 
@@ -265,7 +265,7 @@ def _home_folder(variable: str, usual: str, setting: str) -> Path:
 
 
 class Settings(SettingsGroup):
-    """The root: all groups, and the rules that hold between them."""
+    """The root: all groups, and the checks between them."""
 
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     openai: OpenAISettings = Field(default_factory=OpenAISettings)
@@ -343,7 +343,8 @@ class Settings(SettingsGroup):
         return self
 
     def reject_sensitive_roots(self, roots: Iterable[Path], named: str) -> None:
-        """An agent must not reach its own audit, policy or definitions, whoever names the roots."""
+        """Refuse roots that overlap the audit log, the policy, definitions or secrets, whatever names the
+        roots."""
         precious = {
             "state folder": self.state_dir,
             "agents folder": self.workspace_dir / "agents",
@@ -355,7 +356,7 @@ class Settings(SettingsGroup):
             precious["database's folder"] = Path(self.database_url.removeprefix("sqlite:///")).parent
         for root in roots:
             for what, folder in precious.items():
-                # Also through a link that leads to itself.
+                # `realpath` also accepts a symlink that leads to itself.
                 real = Path(os.path.realpath(folder))
                 within = [one for one in (real, *symlinks_on_path(folder)) if one.is_relative_to(root)]
                 if within or root.is_relative_to(real):
@@ -365,7 +366,7 @@ class Settings(SettingsGroup):
                     )
 
     def _files_of_the_operator(self) -> dict[str, Path]:
-        """What is read from files at the start: who writes them says what is masked, and who is trusted."""
+        """Files that are read at the start: they decide what is masked and who is trusted."""
         named = {
             "file of REDACTION_RULES": self.redaction.rules,
             "file of GATEWAY_TLS_CERT": self.gateway.tls_cert,
@@ -383,7 +384,7 @@ class Settings(SettingsGroup):
 
 
 def load_settings(*, state_dir: Path | None = None) -> Settings:
-    """The settings of this process, or one clear sentence for each variable that is wrong."""
+    """Read the settings of this process. Raises one sentence for each wrong variable."""
     try:
         return Settings() if state_dir is None else Settings(state_dir=state_dir)
     except ValidationError as error:

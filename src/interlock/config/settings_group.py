@@ -1,4 +1,4 @@
-"""What every group of settings is, and the types that they share."""
+"""The base class of all settings groups, and the types that they share."""
 
 import re
 from collections.abc import Iterable
@@ -35,14 +35,14 @@ class SettingsGroup(BaseSettings):
 
 
 def split_words(value: Any) -> Any:
-    """A comma separated variable as its parts, without the blank ones."""
+    """Split a comma-separated variable, without blank parts."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
 
 
 def reject_invalid_tool_names(names: frozenset[str]) -> frozenset[str]:
-    """What cannot be a tool's name would look like a denial and deny nothing."""
+    """Refuse invalid tool names: such an entry would look like a denial and deny nothing."""
     for name in sorted(names):
         if not TOOL_NAME.fullmatch(name):
             raise ValueError(
@@ -52,7 +52,7 @@ def reject_invalid_tool_names(names: frozenset[str]) -> frozenset[str]:
 
 
 def parse_tool_modes(entries: Iterable[str]) -> dict[str, frozenset[ToolMode]]:
-    """Entries of the form `bash_readonly=plan+coding`, read."""
+    """Parse entries of the form `bash_readonly=plan+coding`."""
     found: dict[str, frozenset[ToolMode]] = {}
     for entry in entries:
         name, equals, modes = (part.strip() for part in entry.partition("="))

@@ -1,7 +1,7 @@
-"""Where a setting's raw value comes from: its own name, its alias in the specifications, or a file.
+"""Finds a setting's raw value: under its own name, its alias in the specifications, or in a file.
 
-Nothing is read from a file that nobody named: a stray `.env` in a working directory must not be able
-to open a mode or switch the sandbox off.
+No file is read that the operator did not name: a stray `.env` in a working directory must not be able to
+open a mode or switch the sandbox off.
 """
 
 import os
@@ -21,14 +21,14 @@ SECRET_FILE_SUFFIX = "_FILE"  # noqa: S105 - a suffix of variable names
 
 @dataclass(frozen=True, slots=True)
 class SourcedValue:
-    """A raw value and the words that tell a person where it came from."""
+    """A raw value and a description of its origin."""
 
     value: str
     origin: str
 
 
 def variable_name(settings_class: type[BaseSettings], field: str) -> str:
-    """The one canonical variable of a field, for example SESSION_DEFAULT_MODE."""
+    """The canonical variable of a field, for example SESSION_DEFAULT_MODE."""
     alias = settings_class.model_fields[field].validation_alias
     if isinstance(alias, str):
         return alias
@@ -36,13 +36,13 @@ def variable_name(settings_class: type[BaseSettings], field: str) -> str:
 
 
 def given_variable_name(name: str) -> str:
-    """The variable that the operator set for a setting: its alias, where only that one is set."""
+    """The variable that the operator set for a setting: the alias, where only the alias is set."""
     alias = spec_alias(name)
     return alias if alias in os.environ and name not in os.environ else name
 
 
 def spec_alias(name: str) -> str:
-    """The name that the specifications give a setting; only those of tools have one."""
+    """The name of a setting in the specifications; only tool settings have one."""
     return SPEC_PREFIX + name if name.startswith("TOOL_") else name
 
 
@@ -51,7 +51,7 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 def look_up_variable(name: str, *, secret: bool) -> SourcedValue | None:
-    """The value of `name`, if any way of giving it was used; two ways that differ are an error."""
+    """The value of `name`, from any of its sources; two sources that differ are an error."""
     environ = os.environ
     candidates = [
         SourcedValue(environ[variable], variable)
@@ -76,7 +76,7 @@ def look_up_variable(name: str, *, secret: bool) -> SourcedValue | None:
 
 
 def secret_files(groups: Iterable[type[BaseSettings]]) -> Iterator[tuple[str, Path]]:
-    """The variables that name a file with a secret in it, and the files."""
+    """The variables that name a file with a secret, and the files."""
     for group in groups:
         for field, info in group.model_fields.items():
             name = variable_name(group, field) + SECRET_FILE_SUFFIX

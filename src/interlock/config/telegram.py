@@ -16,7 +16,7 @@ _ID = re.compile(r"-?[0-9]{1,18}")
 
 
 class TelegramSettings(SettingsGroup):
-    """Nobody is allowed until somebody is named."""
+    """An empty list of users and chats allows no one."""
 
     model_config = SettingsConfigDict(env_prefix="TELEGRAM_")
 
@@ -68,7 +68,7 @@ class TelegramSettings(SettingsGroup):
     @field_validator("base_url")
     @classmethod
     def _encrypted(cls, value: str) -> str:
-        """The token is part of every address that is asked for."""
+        """The token is part of every request's URL."""
         reject_unsafe_url(value, "TELEGRAM_BASE_URL", plain_http="")
         parts = split_url(value)
         if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):

@@ -1,4 +1,4 @@
-"""Which addresses a process may be told to talk to, and what is wrong with the others."""
+"""Checks the URLs of services, and says what is wrong with one."""
 
 import ipaddress
 from urllib.parse import SplitResult, urlsplit
@@ -9,10 +9,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def reject_unsafe_url(address: str | None, variable: str, *, plain_http: str) -> None:
-    """A key and a prompt travel there: encrypted, or not further than this machine.
+    """Refuse a URL that would send a key and a prompt unencrypted beyond this machine.
 
-    `plain_http` is the variable that allows otherwise, or empty where that was done. The address itself
-    is not repeated in the error: somebody may have put a password into it.
+    `plain_http` is the variable that allows it, or empty where it is allowed already. The error does not
+    repeat the address: it may contain a password.
     """
     fault = _fault(address, plain_http) if address is not None else None
     if fault is not None:
@@ -20,7 +20,7 @@ def reject_unsafe_url(address: str | None, variable: str, *, plain_http: str) ->
 
 
 def reject_invalid_api_key(key: SecretStr | None, variable: str) -> None:
-    """It becomes a header, in which a line end would begin another one."""
+    """Refuse a key that does not fit a header, in which a line end would begin another one."""
     text = key.get_secret_value() if key is not None else ""
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(
@@ -54,7 +54,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_origin(address: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port: two addresses with the same origin are one server. None for no address."""
+    """Scheme, host and port: two URLs with the same origin are one server. None for an invalid URL."""
     parts = split_url(address)
     if parts is None or not parts.hostname or parts.scheme not in _PORTS:
         return None

@@ -1,4 +1,4 @@
-"""How much a worker does at a time, and how long it waits for what should end."""
+"""How much a worker does at a time, and how long it waits for work to end."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ class WorkerSettings(SettingsGroup):
     cancel_grace_seconds: Grace = 5.0
     stop_grace_seconds: Grace = 20.0
 
-    # Of a supervisor, for the worker processes it keeps running.
+    # For a supervisor and the worker processes it keeps running.
     stable_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
     max_crashes: PositiveInt = 5
     restart_seconds: Annotated[float, Field(gt=0, le=3600)] = 0.5

@@ -1,4 +1,4 @@
-"""What every layer uses, and what knows none of them: errors, the process's own log, threads, records.
+"""Code that every layer uses and that imports none of them: errors, logging, threads, locks, text.
 
-It must never import a layer above, nor hold what only one of them needs.
+It must never import a layer above, nor hold code that only one of them needs.
 """

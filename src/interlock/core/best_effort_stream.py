@@ -1,13 +1,14 @@
-"""What is only said in passing: it may be lost, and nothing else with it."""
+"""A text stream whose write errors are ignored, for logging."""
 
 from contextlib import suppress
 from typing import Any, TextIO
 
 
 class BestEffortStream:
-    """A stream that drops what its disk or its reader does not take.
+    """A stream that ignores write errors.
 
-    Whoever logs does so in the middle of something else, often of a failure, which must not become another.
+    Logging happens in the middle of other work, often while handling a failure, and must not add another
+    one.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -1,13 +1,13 @@
-"""Every error Interlock raises on purpose, and who is told about it.
+"""Every error Interlock raises on purpose, and who receives it.
 
     InterlockError
-    ├── ToolError                told to the model: one tool call failed, the task goes on
-    ├── UserError              told to the person: this request cannot be done
+    ├── ToolError                to the model: one tool call failed, the task goes on
+    ├── UserError                to the person: this request cannot be done
     │   ├── BadUsage             the command was not understood
     │   ├── SessionNotFound
     │   ├── SessionFenced        another worker holds the session now: write nothing more
     │   ├── SessionBusy
-    │   ├── NothingToUndo        no change of a file is kept under that name
+    │   ├── NothingToUndo        no file change is stored under that name
     │   ├── ModeNotOpen          the operator has not opened that mode
     │   ├── InvalidSettings      a change of the stored settings was refused
     │   │   └── UnreadableSettings  a stored version has faults (sessions/settings_store.py)
@@ -15,28 +15,28 @@
     │   ├── QuestionClosed       it was answered or closed before
     │   ├── InvalidAnswer        the answer does not fit the question
     │   ├── TaskNotFound
-    │   ├── WrongTaskStatus      a task that stands there cannot be cancelled or retried
+    │   ├── WrongTaskStatus      a task with that status cannot be cancelled or retried
     │   ├── ModelNotListed       the operator has not listed that model (models/registry.py)
     │   ├── AgentNotFound        ├── AgentInvalid  its file has a fault (agent/definitions.py)
     │   ├── AgentChanged         its file is not the one that the task began with
     │   ├── WorkflowNotFound     ├── WorkflowInvalid  its files have faults (workflow/directory.py)
-    │   ├── RunNotFound          ├── WrongRunStatus   it stands elsewhere (workflow/run_rows.py)
-    │   └── RunChanged           what is stored of it is not what it was begun with
-    ├── ModelError               ends the turn, or has it asked again (models/provider.py)
-    ├── SandboxUnavailable       nothing can confine a child here (sandbox/jobs.py): none is started
-    ├── PreconditionFailed         a unit's condition was not met when it was to be written: judge again
-    ├── StoreConflict            two writers wanted the same row: told to whoever asked
-    ├── AuditUnavailable         ends the task: what cannot be recorded is not done
-    └── FatalError             told to the operator, in one line, with a non-zero exit
+    │   ├── RunNotFound          ├── WrongRunStatus   its status does not allow it (workflow/run_rows.py)
+    │   └── RunChanged           its stored definition is not the one it was started with
+    ├── ModelError               ends the turn, or the request is retried (models/provider.py)
+    ├── SandboxUnavailable       no sandbox can confine a child here (sandbox/jobs.py): none is started
+    ├── PreconditionFailed       a unit's condition was not met at its write: decide again
+    ├── StoreConflict            two writers wanted the same row: raised to the caller
+    ├── AuditUnavailable         ends the task: an action that cannot be recorded is not done
+    └── FatalError               to the operator, in one line, with a non-zero exit
         ├── ConfigurationError
         └── StoreError
-            ├── StoreUnavailable        the connection is lost, or the disk fails; perhaps for a moment
+            ├── StoreUnavailable the connection is lost or the disk fails; may be transient
             ├── StoreUnwritable  ├── StoreLocked  ├── StoreFull
             ├── StoreCorrupt     ├── StoreForeign ├── StoreTooNew
             └── StatementRefused the fault of one request, not of the store
 
-Foreign errors are mapped at one edge each: database errors in `db/driver.py`, validation errors of
-settings in `config/settings.py`, anything a tool raises in `gates/runner.py`.
+Foreign errors are mapped at one edge each: database errors in `db/driver.py`, validation errors of settings
+in `config/settings.py`, anything a tool raises in `gates/runner.py`.
 """
 
 from enum import StrEnum
@@ -98,16 +98,16 @@ _CLASS_OF = {
 
 
 class InterlockError(Exception):
-    """The root: its text is always one sentence a person can act on."""
+    """The root. Its text is always one sentence a person can act on."""
 
     code = "INTERNAL_ERROR"
 
 
 class ToolError(InterlockError):
-    """A tool says why it could not do what it was asked; the model reads the text.
+    """A tool's failure, with a text for the model.
 
-    `is_an_answer`: the tool works and what it was asked for was wrong, such as a file that is not there.
-    `redacted`: something secret was masked in the text already.
+    `is_an_answer`: the tool works and the request was wrong, such as a file that does not exist.
+    `redacted`: a secret was already masked in the text.
     """
 
     redacted = False
@@ -238,12 +238,12 @@ class StoreTooNew(StoreError):
 
 
 def unwrap_audit_error(error: BaseException) -> BaseException | None:
-    """The error itself, or what kept a call from being recorded."""
+    """The error itself, or the cause of an `AuditUnavailable`."""
     return error.__cause__ if isinstance(error, AuditUnavailable) else error
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the store is away, busy, full or handed over, so that the same may go well in a moment."""
+    """Whether the store is unavailable, locked, full or unwritable, so that a retry may succeed."""
     return isinstance(
         unwrap_audit_error(error), StoreUnavailable | StoreFull | StoreLocked | StoreUnwritable
     )

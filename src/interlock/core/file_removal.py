@@ -1,4 +1,4 @@
-"""Erases files that somebody wants gone, and says so where it could not."""
+"""Removes directory trees, and raises where something could not be removed."""
 
 import os
 import shutil
@@ -6,9 +6,10 @@ from pathlib import Path
 
 
 def remove_tree(folder: Path) -> None:
-    """A folder with all that is in it; none is fine as well.
+    """Remove a directory with its content; a missing one is no error.
 
-    What cannot be removed keeps nothing else. Raises `OSError` where something is left, with the reason.
+    One entry that cannot be removed does not keep the others. Raises `OSError` with the reason if any is
+    left.
     """
     shutil.rmtree(folder, ignore_errors=True)
     if not os.path.lexists(folder):
@@ -16,6 +17,6 @@ def remove_tree(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
     except OSError as error:
-        # Another process may have been faster.
+        # Another process may have removed it meanwhile.
         if os.path.lexists(folder):
             raise OSError(error.errno, error.strerror or str(error), str(folder)) from error

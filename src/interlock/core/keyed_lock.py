@@ -1,4 +1,4 @@
-"""Lets things that concern the same name happen one after another, and all others side by side."""
+"""A lock per name: work on the same name runs serially, on different names concurrently."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLock:
-    """Keeps nothing of a name for which nobody waits."""
+    """Holds no entry for a name without waiters."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, int] = {}

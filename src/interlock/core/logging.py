@@ -1,7 +1,7 @@
-"""The process's own log: what happened by its name, with its facts, freed of secrets before it leaves.
+"""The process's own log: named events with facts, redacted before they are emitted.
 
 Lines go through the standard `logging`, under the name of their module: a program that embeds Interlock
-hears them as it hears any library. The command line has them shown on stderr, never on stdout.
+receives them as from any library. The command line shows them on stderr, never on stdout.
 structlog is not used: it has one configuration per process, which would change an embedding program's log.
 """
 
@@ -22,20 +22,20 @@ Redact = Callable[[Any], Any]
 
 _ROOT = "interlock"
 _COLORS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31"}
-# What stands for itself; any other text is quoted.
+# Characters that need no quotes; any other text is quoted.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/@+%*")
 
 _redact: Redact = lambda value: value  # noqa: E731
 
 
 def set_log_redaction(redact: Redact) -> None:
-    """From now on `redact` sees all that is logged, before anybody else does."""
+    """Redact everything that is logged from now on with `redact`."""
     global _redact  # noqa: PLW0603 - a process has one log
     _redact = redact
 
 
 class StructuredLogger:
-    """A module's way to tell what happened."""
+    """A module's logger."""
 
     __slots__ = ("_logger",)
 
@@ -56,7 +56,7 @@ class StructuredLogger:
 
     def _tell(self, level: int, event: str, error: BaseException | None, facts: Mapping[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
-            # As plain values first: what is only made a text when it is shown would not be seen here.
+            # As plain values first: a value that becomes text only when shown would escape redaction.
             safe = _redact(to_json_value({"event": event, **facts}))
             name = escape_control_characters(str(safe.pop("event")))
             line = " ".join(
@@ -78,7 +78,7 @@ def _format_traceback(error: BaseException) -> str:
 
 
 class _OwnFormatter(logging.Formatter):
-    """Ours with the time and how grave it is."""
+    """Interlock's own records, with time and level."""
 
     def __init__(self, *, colors: bool) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class _OwnFormatter(logging.Formatter):
 
 
 class _LibraryFormatter(logging.Formatter):
-    """What libraries log, the event loop among them. Nobody has freed it of secrets."""
+    """Records of libraries and the event loop, which are not redacted yet."""
 
     def __init__(self) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
@@ -103,7 +103,7 @@ class _LibraryFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Show it on stderr, from `level` on. This is for a process that is ours alone."""
+    """Show records from `level` on, on stderr. Only for a process that is Interlock's alone."""
     stderr = cast("TextIO", BestEffortStream(sys.stderr))
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
     ours = logging.getLogger(_ROOT)
@@ -111,7 +111,7 @@ def log_to_stderr(level: str) -> None:
     ours.propagate = False
     ours.handlers = [logging.StreamHandler(stderr)]
     ours.handlers[0].setFormatter(_OwnFormatter(colors=not is_plain))
-    # The rest, where nobody set up anything else for it.
+    # For loggers of others that have no handler.
     logging.lastResort = logging.StreamHandler(stderr)
     logging.lastResort.setLevel(logging.WARNING)
     logging.lastResort.setFormatter(_LibraryFormatter())

@@ -9,7 +9,7 @@ import asyncio
 import ctypes
 import gc
 
-# Of glibc's <malloc.h>.
+# From glibc's <malloc.h>.
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 MAX_MALLOC_ARENAS = 2
@@ -18,11 +18,11 @@ TRIM_INTERVAL_SECONDS = 60.0
 
 
 def limit_malloc_arenas() -> bool:
-    """Let all threads take from two heaps, and nothing large. To be called before there are threads.
+    """Limit malloc to two arenas, and allocate large blocks with mmap. Call before starting threads.
 
-    Else each gets a heap of its own and keeps in it what it gave back; and once a large block was given
-    back, later ones are put into a heap, where they leave holes. A process that runs for days would hold a
-    little more with every hour. Where the C library knows nothing of it, nothing changes.
+    Else each thread gets an arena and keeps freed memory in it; and once a large block was freed, glibc
+    raises the threshold and puts later ones into an arena, where they leave holes. A process that runs for
+    days would grow by the hour. No effect where the C library has no `mallopt`.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     wanted = {_M_ARENA_MAX: MAX_MALLOC_ARENAS, _M_MMAP_THRESHOLD: MMAP_THRESHOLD_BYTES}
@@ -30,11 +30,12 @@ def limit_malloc_arenas() -> bool:
 
 
 async def trim_memory_forever() -> None:
-    """Every minute, until cancelled; the first time also set aside what is there to stay.
+    """Collect garbage and trim the heap every minute, until cancelled. The first time, freeze what is
+    loaded.
 
-    Python looks for garbage in old cycles when it may be a quarter of everything it looks through. Of the
-    modules that are loaded by now that would be tens of thousands of objects, and the holes between what is
-    made meanwhile are never quite filled again. Without them it looks earlier, and is done sooner.
+    Python collects old cycles only when they may be a quarter of all tracked objects. With the loaded
+    modules that is tens of thousands, and the holes between newer objects are never quite filled again.
+    Without them it collects earlier, and faster.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     await asyncio.sleep(TRIM_INTERVAL_SECONDS)

@@ -1,21 +1,21 @@
-"""Text and values from outside, made fit to be stored and encoded anywhere."""
+"""Makes untrusted text and values fit to be stored, encoded and shown."""
 
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-# A lone surrogate cannot be encoded at all, and PostgreSQL refuses the null character in a text.
+# A lone surrogate cannot be encoded, and PostgreSQL refuses the null character in a text.
 _UNFIT = re.compile("[\ud800-\udfff\x00]")
 
 
 def sanitize_text(text: str) -> str:
-    """The same text, with what no store or encoding can hold replaced by U+FFFD."""
+    """The text with characters that no store or encoding can hold replaced by U+FFFD."""
     return text if text.isascii() and "\x00" not in text else _UNFIT.sub("\ufffd", text)
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text of the system, such as a path, came from valid UTF-8. No other can be recorded."""
+    """Whether a text of the system, such as a path, came from valid UTF-8. Others cannot be recorded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -23,7 +23,7 @@ def is_utf8(text: str) -> bool:
     return True
 
 
-# Beside line ends: the spaces of other scripts and typographers, and what joins letters and emoji.
+# Beside line ends: the spaces of other scripts and of typography, and joiners of letters and emoji.
 _KEPT_IN_TEXTS = "\n\t\u00a0\u2002\u2003\u2009\u202f\u3000\u200c\u200d"
 
 MAX_DEPTH = 50
@@ -32,7 +32,7 @@ _LONGEST = 1000
 
 
 def to_json_value(value: Any, depth: int = 0) -> Any:
-    """The value as JSON can say it; what JSON cannot say is told as text."""
+    """The value as JSON; what JSON cannot represent becomes text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -53,9 +53,9 @@ def to_json_value(value: Any, depth: int = 0) -> Any:
     return text if len(text) <= _LONGEST else f"{type(value).__name__} ({len(text)} characters)"
 
 
-# Letters as tags: no screen shows them, and models read them. Only a few flags are made of them.
+# Tag characters: invisible on every screen, but read by models. Only a few flags consist of them.
 _FLAG = "\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f"
-# One or two of these join letters, choose their form or hint at a direction; a row of them says more.
+# One or two of these join letters, choose their form or set a direction; a row of them can encode text.
 _IGNORED = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2064\u206a-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0100-\U000e01ef"
@@ -64,16 +64,16 @@ _HIDDEN = re.compile(f"(?P<flag>{_FLAG})|[\U000e0000-\U000e007f]|[{_IGNORED}]{{3
 
 
 def replace_hidden_characters(text: str, stand_in: str = "\ufffd") -> str:
-    """The same text, with what nobody sees, and a model may read all the same, replaced."""
+    """The text with characters replaced that people cannot see but a model may read."""
     if text.isascii():
         return text
     return _HIDDEN.sub(lambda found: found["flag"] or stand_in * len(found[0]), text)
 
 
 def safe_excerpt(text: str, max_chars: int) -> str:
-    """A text from outside, to stand in a message: whole or not at all.
+    """An untrusted text for use in a message: whole or not at all, control characters escaped.
 
-    Half a secret would not be known again as one. `visible` as well.
+    Half a secret would not be recognised as one.
     """
     return (
         escape_control_characters(text) if len(text) <= max_chars else f"(a text of {len(text)} characters)"
@@ -81,7 +81,7 @@ def safe_excerpt(text: str, max_chars: int) -> str:
 
 
 def escape_control_characters(text: str, *, lines: bool = False) -> str:
-    """Without control characters: stored text must not drive, or forge lines on, a reader's terminal."""
+    """Escape control characters: stored text must not drive, or forge lines on, a reader's terminal."""
     kept = _KEPT_IN_TEXTS if lines else ""
     return "".join(
         character if character.isprintable() or character in kept else _escaped(character)

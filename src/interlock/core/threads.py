@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop, on threads that can never keep the process from ending."""
+"""Runs blocking work in daemon threads, which never keep the process from ending."""
 
 import asyncio
 import threading
@@ -9,23 +9,22 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-# Does the work; what it gives back tells the outcome to whoever waits.
+# Does the work and returns a function that delivers the outcome to the waiting future.
 Job = Callable[[], Callable[[], None]]
 
-# An idle thread is kept this long for the next piece of work.
+# How long an idle thread waits for more work.
 IDLE_SECONDS = 20.0
 
 
 class DaemonThreadPool:
-    """Runs each piece of work on an idle thread, or on a new one: one that hangs delays nobody else.
+    """Runs each job in an idle thread, or in a new one: a job that hangs delays no other.
 
-    The thread that was idle last is taken first, so that those which were needed once for many things at
-    the same time end again.
+    The thread that became idle last is taken first, so that the threads of a burst end again.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        # Of each idle thread, where it waits.
+        # The queues of the idle threads.
         self._idle: list[SimpleQueue[Job]] = []
         self._lock = threading.Lock()
 
@@ -37,7 +36,7 @@ class DaemonThreadPool:
         def job() -> Callable[[], None]:
             try:
                 answer, error = context.run(work), None
-            except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits for the work
+            except BaseException as raised:  # noqa: BLE001 - it belongs to the waiter of the work
                 answer, error = None, raised
             return lambda: _deliver(loop, future, answer, error)
 
@@ -58,14 +57,14 @@ class DaemonThreadPool:
                     if own in self._idle:
                         self._idle.remove(own)
                         return
-                # It was just chosen: work is on its way.
+                # It was just chosen: a job is on its way.
                 continue
             tell = job()
             with self._lock:
                 self._idle.append(own)
-            # Only now, so that whoever goes on from there finds this thread idle.
+            # Only now, so that the waiter finds this thread idle when it continues.
             tell()
-            # Nothing of it is held while there is nothing to do.
+            # An idle thread must not keep the job's objects alive.
             del job, tell
 
 
@@ -78,7 +77,7 @@ def _deliver(
     try:
         loop.call_soon_threadsafe(_settle, future, answer, error)
     except RuntimeError:
-        # The loop has ended; nobody waits any more.
+        # The loop has ended, and its waiters with it.
         return
 
 

@@ -1,4 +1,4 @@
-"""Hands things from callbacks to one reader of the same event loop, without a queue's locks and limits."""
+"""Passes items from callbacks to one reader of the same event loop, without a queue's locks and limits."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 class UnboundedQueue(Generic[Item]):
-    """`put` never waits; `next` waits for the oldest that was put."""
+    """`put` never waits; `next` waits for the oldest item."""
 
     __slots__ = ("_items", "_sleeping")
 

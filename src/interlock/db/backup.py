@@ -1,7 +1,7 @@
 """Backups: the whole store as one file that either database can be restored from.
 
-A zip with one JSON-lines file a table and a manifest that counts and hashes them. A restore fills a new
-store, has it checked, and only then puts it in place of the old one, which is kept.
+A zip with one JSON-lines file per table and a manifest with their counts and hashes. A restore fills a new
+store, checks it, and only then replaces the old one, which is kept.
 """
 
 import lzma
@@ -39,14 +39,14 @@ FIRST_SCHEMA = "0001"
 MANIFEST = "manifest.json"
 ROWS_PER_STATEMENT = 500
 
-# Numbers of another database's transactions mean nothing here; zero sorts before all of them.
+# Transaction ids of another database mean nothing here; zero sorts before all of them.
 _RESTORED_TXID = 0
 
 RENUMBER = (
     "SELECT setval(pg_get_serial_sequence('events', 'position'), coalesce(max(position), 1)) FROM events"
 )
 
-# A backup has none, and those of the store that is replaced are not for this one.
+# A backup has none, and those of the replaced store are not valid for this one.
 FORGET_CREDENTIALS = "DELETE FROM credentials"
 END_LEASES = "UPDATE session_leases SET expires_ms = 0"
 STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
@@ -57,7 +57,7 @@ PART_BYTES = 1024 * 1024
 MAX_REASON = 200
 ALWAYS_THERE = frozenset({"store_info", "sessions", "messages", "stream_heads", "events"})
 
-# What a file brings about that is no archive, or not one of ours: encrypted, say, which is a RuntimeError.
+# What reading a file raises that is no archive, or a damaged one: an encrypted one raises RuntimeError.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
     *(KeyError, TypeError, ValueError, OverflowError, RuntimeError),
@@ -75,7 +75,7 @@ class TableManifest:
 
 
 def create_backup(database: Database, target: Path) -> list[TableManifest]:
-    """Write a consistent backup while others may go on working; it appears whole or not at all."""
+    """Write a consistent backup while others may write; it appears whole or not at all."""
     if target.exists():
         raise UserError(f"{target} already exists; a backup never overwrites a file")
     part = target.with_name(f"{target.name}.part")
@@ -101,14 +101,14 @@ def create_backup(database: Database, target: Path) -> list[TableManifest]:
 
 
 def _kept_tables() -> list[Table]:
-    """All but those that are made from something else, and those of who may come in."""
+    """All tables but derived ones and those of credentials."""
     return [t for t in metadata.sorted_tables if not t.info.get("derived") and not t.info.get("private")]
 
 
 def restore(
     config: StoreConfig, source: Path, *, replace_existing: bool, check: RestoreCheck
 ) -> Path | None:
-    """Fill the configured store from a backup; the path at which the replaced one was kept, if any."""
+    """Fill the configured store from a backup; returns the path of the replaced store, if any."""
     try:
         with zipfile.ZipFile(source) as archive:
             manifest = _read_manifest(archive)
@@ -191,7 +191,7 @@ def _restore_sqlite(
     used = config.path.stat().st_size > 0
     if used and not replace_existing:
         raise UserError(f"{config.path} already contains a store; use --replace to replace it")
-    # Held until the new file is in place: nobody can begin to use the old one meanwhile.
+    # Held until the new file is in place: no process can open the old one meanwhile.
     hold = StoreLock(config.path, alone=True, patience_seconds=0)
     fresh = config.path.with_name(f"{config.path.name}.restoring")
     _remove(fresh)
@@ -206,7 +206,7 @@ def _restore_sqlite(
 
 
 def _fold_in(config: StoreConfig) -> None:
-    """Leave no write-ahead file behind that could be taken for the new store's."""
+    """Leave no write-ahead file behind that SQLite could take for the new store's."""
     try:
         stored_revision(config)
         connection = config.connect()
@@ -216,7 +216,7 @@ def _fold_in(config: StoreConfig) -> None:
         finally:
             connection.close()
     except StoreCorrupt:
-        # Ours, but beyond repair: that is what a restore is for. It is kept as it is, under its new name.
+        # Ours, but damaged: a case for a restore. The file is kept unchanged, under its new name.
         for suffix in ("-wal", "-shm"):
             config.path.with_name(config.path.name + suffix).unlink(missing_ok=True)
 
@@ -302,7 +302,7 @@ def _fill_table(
         digest.update(line)
         count += 1
         if count > entry["rows"]:
-            # Not first all of them: a small archive can have more than a disk holds.
+            # Stop at once: a small archive can unpack to more than a disk holds.
             raise UserError(f"the backup is damaged: {table.name} has more rows than its manifest says")
         waiting.append(_revived(table, columns, orjson.loads(line)))
         if len(waiting) == ROWS_PER_STATEMENT:
@@ -334,7 +334,7 @@ def _revived(table: Table, columns: list[str], values: list[Any]) -> Row:
 
 
 def _value(column: Column[Any], value: Any) -> Any:
-    """A value of the type its column has; SQLite itself would take anything."""
+    """Check the type against the column; SQLite itself would accept anything."""
     if column.name == "txid":
         return _RESTORED_TXID
     if value is None and column.nullable:

@@ -1,4 +1,4 @@
-"""Opens the store: finds out what is there, refuses what it does not know, lends connections."""
+"""Opens the store: detects its schema, refuses an unknown one, and pools connections."""
 
 import asyncio
 import errno
@@ -38,16 +38,16 @@ from interlock.db.driver import (
 
 Result = TypeVar("Result")
 
-# The newest migration this program knows; a test holds it equal to the last file in migrations/.
+# The newest migration this program has; a test compares it with the last file in migrations/.
 SCHEMA_REVISION = "0015"
 
-# A row that is visible and yet newer than every transaction of this server came from another one.
+# A visible row that is newer than every transaction of this server came from another server.
 FOREIGN_TRANSACTIONS = """
 SELECT 1 FROM events
 WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint) LIMIT 1
 """
 
-# Interlock 0.1 had this column, in a schema of the same number; `facts` and `content` took its place.
+# Interlock 0.1 had this column, in a schema of the same number; `facts` and `content` replaced it.
 IS_OLD_SCHEMA = {
     "sqlite": "SELECT 1 FROM pragma_table_info('events') WHERE name = 'payload'",
     "postgresql": """
@@ -63,7 +63,7 @@ MAX_READERS = 4
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Where the store is and how patient and how durable to be with it."""
+    """Where the store is, its timeout and its durability."""
 
     url: str
     busy_timeout_seconds: float = 10.0
@@ -82,7 +82,7 @@ class StoreConfig:
         return Path(location)
 
     def connect(self, *, as_found: bool = False) -> DbConnection:
-        """A connection; `as_found` leaves a file that may not be ours exactly as it is."""
+        """A connection; with `as_found`, a file that may not be ours is not changed."""
         if self.is_sqlite:
             return SqliteConnection(
                 self.path,
@@ -94,7 +94,7 @@ class StoreConfig:
 
 
 class Database:
-    """A store that was checked: reads from a few lent connections, in threads of their own."""
+    """A checked store: reads run on a few pooled connections, in threads of their own."""
 
     def __init__(
         self, config: StoreConfig, hold: "StoreLock | None" = None, reserve: DiskReserve | None = None
@@ -123,7 +123,7 @@ class Database:
         self._idle.put(connection)
 
     def _begun(self) -> DbConnection:
-        """In a snapshot. Connections that were lost since they were last used are passed over."""
+        """A connection in a snapshot. Pooled connections that were lost meanwhile are skipped."""
         while True:
             is_fresh = self._idle.empty()
             connection = self._checkout()
@@ -150,10 +150,10 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     async def fetch(self, statement: str, parameters: Parameters = ()) -> list[Row]:
-        """A look at a row or two, in one statement.
+        """Read a row or two, in one statement.
 
-        SQLite has them in memory, and going to a thread would cost far more. PostgreSQL is asked once: a
-        statement by itself needs no transaction around it.
+        SQLite has them in memory, and a thread would cost far more. PostgreSQL needs one round trip: a
+        single statement needs no transaction.
         """
         if self.config.is_sqlite:
             return self._look(statement, parameters)
@@ -188,7 +188,7 @@ class Database:
 
 
 class StoreLock:
-    """A lock beside an SQLite file: shared by all who use it, alone for one who replaces it."""
+    """A lock file beside an SQLite file: shared by its users, exclusive for a process that replaces it."""
 
     def __init__(self, path: Path, *, alone: bool, patience_seconds: float) -> None:
         lock = path.with_name(f"{path.name}.in-use")
@@ -216,7 +216,7 @@ class StoreLock:
 
 
 def open_database(config: StoreConfig) -> Database:
-    """The store, ready to use. The embedded one creates and upgrades itself; PostgreSQL never does."""
+    """The store, ready to use. SQLite is created and upgraded here; PostgreSQL never is."""
     if not config.is_sqlite:
         _refuse_unready(config)
         return Database(config)
@@ -236,7 +236,7 @@ def open_database(config: StoreConfig) -> Database:
 
 
 def _revision_on_full_disk(config: StoreConfig, reserve: DiskReserve) -> str | None:
-    """To open a store takes a little space, even to cancel something or to read."""
+    """Opening a store needs a little space, even to cancel something or to read."""
     try:
         return stored_revision(config)
     except StoreFull:
@@ -245,7 +245,7 @@ def _revision_on_full_disk(config: StoreConfig, reserve: DiskReserve) -> str | N
 
 
 def _create_or_upgrade(config: StoreConfig) -> None:
-    """What either needs is loaded when it is needed."""
+    """Import what either needs only here: most starts need neither."""
     from interlock.db.store_creation import create_if_new
 
     if not create_if_new(config):
@@ -273,7 +273,7 @@ def _refuse_unready(config: StoreConfig) -> None:
 
 
 def prepare_state_directory(path: Path) -> None:
-    """The state folder, for its owner alone; and proof that it can be written to."""
+    """Create the state directory, for its owner alone, and check that it is writable."""
     folder = path.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -296,7 +296,7 @@ def _can_create_in(folder: Path) -> bool:
 
 
 def stored_revision(config: StoreConfig) -> str | None:
-    """The schema the store has; None when there is nothing yet. Anything not ours is refused."""
+    """The store's schema; None if there is none yet. A store of another program is refused."""
     if config.is_sqlite:
         if not config.path.exists():
             return None

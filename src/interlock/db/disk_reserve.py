@@ -1,13 +1,13 @@
-"""Disk space that an SQLite store keeps for itself, so that people can cancel and delete on a full disk.
+"""Disk space that an SQLite store reserves, so that people can cancel and delete on a full disk.
 
-While a process writes, SQLite's write-ahead file is kept larger than it needs: what is committed on a full
-disk goes to blocks that the file has already, and no other program can take those. Ordinary writes are
-refused on a full disk, so that they do not use them up.
+While a process writes, SQLite's write-ahead file is kept larger than needed: commits on a full disk use
+blocks that the file already has, and no other program can take those. Ordinary writes are refused on a full
+disk, so that they do not use them up.
 
 When they are used up, or the store has to be opened on a full disk, there is one preallocated file beside
 it. A write that may use it (`on_full_disk`) releases it; until it can be allocated again, every process
 that shares the store refuses all other writes. The file's size is the whole state: all processes see it,
-and a crash leaves it as it is.
+and a crash does not change it.
 """
 
 import errno
@@ -19,7 +19,7 @@ from pathlib import Path
 from interlock.core.errors import StoreError, StoreFull
 from interlock.db.driver import file_open_error
 
-# SQLite's write-ahead file grows to about this before it is folded into the store.
+# SQLite's write-ahead file grows to about this before a checkpoint.
 RESERVE_BYTES = 4 * 1024 * 1024
 WAL_BYTES = 2 * RESERVE_BYTES
 # With less than this the disk is full for ordinary writes.
@@ -44,19 +44,19 @@ class DiskReserve:
             raise file_open_error(error, self._path) from None
 
     def release(self) -> None:
-        """Give its space to the file system, for a write that is allowed on a full disk."""
+        """Return its space to the file system, for a write that is allowed on a full disk."""
         with suppress(StoreError):
             self._resize(0)
 
     def has_room(self) -> bool:
-        """Whether an ordinary write may be made."""
+        """Whether an ordinary write is allowed."""
         return self.is_whole() and self._free_bytes() >= ROOM_BYTES
 
     def grow_wal(self) -> None:
-        """Take blocks for the write-ahead file ahead of need, as long as the disk has them.
+        """Preallocate blocks for the write-ahead file, as long as the disk has them.
 
-        Call it with a connection open, or SQLite may just be removing the file. What lies behind its own
-        last frame SQLite does not look at.
+        Call it with a connection open, or SQLite may be removing the file. SQLite ignores what follows its
+        own last frame.
         """
         with suppress(OSError, StoreError):
             if self._wal.stat().st_size >= WAL_BYTES or self._free_bytes() < WAL_BYTES + ROOM_BYTES:
@@ -68,7 +68,7 @@ class DiskReserve:
                 os.close(file)
 
     def is_due(self) -> bool:
-        """Whether to try again to allocate it: not with every write."""
+        """Whether to try the allocation again: not with every write."""
         now = time.monotonic()
         is_due = now - self._tried_at >= RETRY_SECONDS
         if is_due:
@@ -76,14 +76,14 @@ class DiskReserve:
         return is_due
 
     def allocate(self) -> bool:
-        """Take the space for it if the disk has it; whether it is whole now."""
+        """Allocate the reserve if the disk has the space; returns whether it is whole now."""
         if not self.is_whole() and self._free_bytes() < RESERVE_BYTES + ROOM_BYTES:
             # Trying would take the last space from others for a moment.
             return False
         return self._resize(RESERVE_BYTES)
 
     def require(self) -> None:
-        """Refuse an ordinary write on a full disk, so that the reserve is not used up by those."""
+        """Refuse an ordinary write on a full disk, so that it does not use up the reserve."""
         if not self.has_room():
             raise self.refusal()
 
@@ -94,7 +94,7 @@ class DiskReserve:
         )
 
     def shortage(self) -> str | None:
-        """What to report about the disk, as any process sees it."""
+        """A sentence about the disk for reports, from any process."""
         try:
             if not self.has_room():
                 return str(self.refusal())
@@ -111,7 +111,7 @@ class DiskReserve:
         return disk.f_bavail * disk.f_frsize
 
     def _resize(self, size: int) -> bool:
-        """False where there is no space for it, and then it is empty."""
+        """False if there is no space for it; then it is empty."""
         try:
             file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""One connection to either database, speaking the same named SQL, and the edge where its errors end.
+"""One connection to either database with the same SQL, and the edge where its errors are mapped.
 
-Statements are written once, with `?` parameters and a few words that differ by database: `{NOW_MS}` (the
-database's own clock), `{LEASE_MS}` (the clock that leases end by) and the row locks `{FOR_UPDATE}` and
+Statements are written once, with `?` parameters and a few placeholders that differ by database: `{NOW_MS}`
+(the database's own clock), `{LEASE_MS}` (the clock of leases) and the row locks `{FOR_UPDATE}` and
 `{FOR_SHARE}`, which SQLite does not need: its one writer holds the whole file.
 """
 
@@ -34,11 +34,11 @@ Parameters = Sequence[Any]
 
 
 class RetryTransaction(Exception):
-    """The database gave this transaction up in favour of another one; nothing of it was written."""
+    """The database aborted this transaction in favour of another one; nothing of it was written."""
 
 
 class DbConnection(ABC):
-    """A connection in which every transaction is begun and ended in so many words."""
+    """A connection with explicit transactions."""
 
     dialect: str
 
@@ -47,15 +47,15 @@ class DbConnection(ABC):
 
     @abstractmethod
     def change(self, sql: str, parameters: Parameters = ()) -> int:
-        """Run a statement that writes; how many rows it touched."""
+        """Run a statement that writes; returns the number of rows it touched."""
 
     @abstractmethod
     def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
-        """Run it once for each of `rows`; how many rows it touched in all."""
+        """Run it once for each of `rows`; returns the number of rows it touched in all."""
 
     @abstractmethod
     def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
-        """The rows one by one, without holding them all; one such reading at a time."""
+        """The rows one by one, without holding them all; one such query at a time."""
 
     @abstractmethod
     def begin(self, *, write: bool) -> None: ...
@@ -74,8 +74,8 @@ class DbConnection(ABC):
 
 WAL_RETRY_SECONDS = 0.01
 
-# No lease lasts longer. One that would was taken by another clock: before that was set back, or before the
-# machine was started again.
+# No lease lasts longer. A lease beyond this was taken by another clock: before the clock was set back, or
+# before the machine restarted.
 LONGEST_LEASE_SECONDS = 3600
 _LONGEST_LEASE_MS = LONGEST_LEASE_SECONDS * 1000
 
@@ -97,7 +97,7 @@ def _sqlite_sql(sql: str) -> str:
 
 @lru_cache(maxsize=1)
 def _start_of_the_machine() -> int:
-    """A number for each start of the machine, so that no two of them share a range of the lease clock."""
+    """A number for each boot, so that no two boots share a range of the lease clock."""
     try:
         name = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     except OSError:
@@ -106,7 +106,7 @@ def _start_of_the_machine() -> int:
 
 
 def lease_ms() -> int:
-    """Since the machine started, asleep or not: whoever sets its clock moves no lease.
+    """Milliseconds since boot, suspend included: setting the system clock moves no lease.
 
     All processes that share an SQLite file run on one machine.
     """
@@ -136,15 +136,15 @@ class SqliteConnection(DbConnection):
             if not as_found:
                 self._choose_wal(busy_timeout_seconds)
                 self._raw.execute(f"PRAGMA synchronous={synchronous}")
-                # What is erased must be gone from the file, not only from the tables.
+                # Erased content must be gone from the file, not only from the tables.
                 self._raw.execute("PRAGMA secure_delete=ON")
         except sqlite3.Error as error:
-            # Else it would keep the file open until somebody looks for garbage.
+            # Else the file stays open until the next garbage collection.
             self._raw.close()
             raise sqlite_error(error, path) from error
 
     def _choose_wal(self, patience_seconds: float) -> None:
-        """SQLite itself does not wait here for another connection that is just being opened or closed."""
+        """Retry: SQLite itself does not wait here for another connection that is being opened or closed."""
         deadline = time.monotonic() + patience_seconds
         while True:
             try:
@@ -197,16 +197,16 @@ class SqliteConnection(DbConnection):
         self._raw.close()
 
     def check_pages(self) -> list[str]:
-        """What SQLite finds wrong with the file itself; nothing when it is sound."""
+        """What SQLite finds wrong with the file itself; empty if it is sound."""
         found = [str(row[0]) for row in self.query("PRAGMA quick_check(10)")]
         return [] if found == ["ok"] else found
 
     def checkpoint_wal(self) -> None:
-        """Take what is in the write-ahead file into the store; the file keeps its size."""
+        """Copy the write-ahead file's content into the store; the file keeps its size."""
         self.query("PRAGMA wal_checkpoint(PASSIVE)")
 
     def leave_wal_mode(self) -> None:
-        """Fold the write-ahead file back in. It fails while any other process has the file open."""
+        """Remove the write-ahead file. Fails while any other process has the store open."""
         self.query("PRAGMA journal_mode=DELETE")
 
     def copy_into(self, target: Path) -> None:
@@ -223,7 +223,7 @@ class SqliteConnection(DbConnection):
 
 _NO_SPACE = "has no space left to grow; nothing was written: free space on its disk"
 
-# By SQLite's primary result code: what it is called here, and what to say of the file.
+# By SQLite's primary result code: our error, and a sentence about the file.
 _SQLITE_ERRORS: dict[int, tuple[type[InterlockError], str]] = {
     sqlite3.SQLITE_BUSY: (StoreLocked, "is locked by another process; try again later"),
     sqlite3.SQLITE_LOCKED: (StoreLocked, "is locked by another process; try again later"),
@@ -240,7 +240,7 @@ _SQLITE_ERRORS: dict[int, tuple[type[InterlockError], str]] = {
     sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "is damaged; restore a backup with `interlock restore`"),
 }
 
-# What is wrong with the statement or its values, whoever sent it; the store itself is sound.
+# Faults of the statement or its values; the store itself is sound.
 _SQLITE_REQUEST_FAULTS = frozenset(
     {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE}
 )
@@ -265,7 +265,7 @@ def sqlite_error(error: Exception, path: Path) -> InterlockError:
 
 
 def _why_not_opened(path: Path) -> StoreError:
-    """SQLite does not tell the system's reason, so the system is asked once more."""
+    """Open the file once more for the reason, which SQLite does not report."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
     except OSError as error:
@@ -274,7 +274,7 @@ def _why_not_opened(path: Path) -> StoreError:
 
 
 def _why_not_written(path: Path) -> StoreError:
-    """On a full disk SQLite calls it a failure of the disk where its shared memory cannot grow."""
+    """On a full disk SQLite reports an I/O error where its shared memory cannot grow."""
     try:
         disk = os.statvfs(path.parent)
     except OSError as error:
@@ -285,7 +285,7 @@ def _why_not_written(path: Path) -> StoreError:
 
 
 def file_open_error(error: OSError, path: Path) -> StoreError:
-    """A file of the store that the system does not open."""
+    """Map an error of opening a file of the store."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return StoreFull(f"{path} cannot be created: its disk is full")
     if error.errno in {errno.EMFILE, errno.ENFILE}:
@@ -305,9 +305,9 @@ _POSTGRES_WORDS = {
     "{FOR_UPDATE}": "FOR UPDATE",
     "{FOR_SHARE}": "FOR SHARE",
 }
-STREAM_ROWS = 200  # are fetched at a time
+STREAM_ROWS = 200  # per fetch
 _RETRY_STATES = frozenset({"40001", "40P01"})
-# The server ends the connection, is starting or stopping, or has no connection to give.
+# The server ends the connection, is starting or stopping, or has no connection left.
 _AWAY_STATES = frozenset({"25P03", "53200", "53300", "57014", "57P01", "57P02", "57P03", "57P05"})
 
 
@@ -337,7 +337,7 @@ class PostgresConnection(DbConnection):
                 autocommit=True,
                 connect_timeout=max(2, int(busy_timeout_seconds)),
                 application_name="interlock",
-                # A server that is gone without a word is noticed within a lease's time.
+                # A server that vanished is noticed within a lease's time.
                 keepalives_idle=5,
                 keepalives_interval=2,
                 keepalives_count=3,

@@ -1,7 +1,7 @@
-"""The one writer of a process: whatever has queued is committed together, off the event loop.
+"""The one writer of a process: commits all queued units together, off the event loop.
 
-No window is waited for. While one group is being committed the next one gathers by itself, so a lone
-write costs one commit and fifty concurrent ones share it.
+It waits for no window. While one group is being committed the next one gathers by itself, so a lone write
+costs one commit and fifty concurrent ones share it.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ _log = StructuredLogger(__name__)
 
 MAX_GROUP = 1024
 MAX_RETRIES = 5
-# How long something waits at most for a commit to share, if nobody waits for it.
+# The longest time a deferred unit waits for a commit to share.
 PATIENCE_SECONDS = 0.05
 # Between the release of the reserve and the write another process may allocate it again.
 MAX_RELEASES = 3
 
 
 class UncancellableFuture(asyncio.Future[Any]):
-    """A future whose waiter stays: cancelled meanwhile, it hears of that when the write has ended.
+    """A future that cannot be cancelled: its waiter is cancelled only after the write.
 
-    A shield around it would do the same, for one more turn of the loop with every write.
+    `asyncio.shield` would do the same, for one more turn of the loop with every write.
     """
 
     def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002
@@ -39,7 +39,7 @@ class UncancellableFuture(asyncio.Future[Any]):
 
 
 class WriteUnit:
-    """One thing to be written, who waits for it, and what it came to: a result or an error of its own.
+    """One write, its waiter, and its outcome: a result or an error of its own.
 
     `on_full_disk`: it may use the store's reserve (`disk_reserve.py`).
     """
@@ -66,8 +66,8 @@ class GroupCommitWriter(Generic[Unit]):
     """Runs `apply(connection, units)` inside one transaction per group, in a thread of its own.
 
     `apply` sets each unit's result or error. If it raises, or the commit fails, nothing of the group was
-    written, `forget` is told so, and every unit gets that error. It may be run again when the database
-    asks for it.
+    written, `forget` is called, and every unit gets that error. It may be run again when the database asks
+    for it.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class GroupCommitWriter(Generic[Unit]):
         after: Callable[[Sequence[Unit]], None],
         reserve: DiskReserve | None = None,
     ) -> None:
-        """`after` is told of each group when it is durable or has failed, in the writer's thread."""
+        """`after` is called with each group when it is durable or has failed, in the writer's thread."""
         self._reserve = reserve
         self._connect = connect
         self._apply = apply
         self._forget = forget
         self._after = after
         self._queue: queue.SimpleQueue[list[Unit] | None] = queue.SimpleQueue()
-        # Nobody waits for these yet.
+        # Deferred units, which have no waiter yet.
         self._patient: list[Unit] = []
-        # The loop that will look after them in a moment.
+        # The loop with a timer for them.
         self._timed: asyncio.AbstractEventLoop | None = None
         self._connection: DbConnection | None = None
         self._thread: threading.Thread | None = None
@@ -95,10 +95,10 @@ class GroupCommitWriter(Generic[Unit]):
         self._lock = threading.Lock()
 
     def submit(self, unit: Unit, *, is_patient: bool = False) -> "asyncio.Future[Any]":
-        """Queue a unit; the future ends after its group is durable, or with what went wrong.
+        """Queue a unit; the future is done when its group is durable, or has failed.
 
         A caller that stops waiting does not stop the write. A patient unit keeps its place, and is written
-        with the next one that is not, after `hurry`, or by itself after a moment.
+        with the next one that is not, after `flush`, or by itself after a moment.
         """
         unit.loop = loop = asyncio.get_running_loop()
         unit.future = UncancellableFuture(loop=loop) if unit.is_seen_through else loop.create_future()
@@ -117,7 +117,7 @@ class GroupCommitWriter(Generic[Unit]):
         return unit.future
 
     def flush(self) -> None:
-        """Somebody waits now."""
+        """Write the deferred units now."""
         with self._lock:
             self._put_patient()
 
@@ -156,7 +156,7 @@ class GroupCommitWriter(Generic[Unit]):
             self._connection = None
 
     def _gather(self, group: list[Unit]) -> bool:
-        """Wait for the first request, take all that came with it; False when told to stop."""
+        """Wait for the first unit and take all queued ones; False when the writer is closed."""
         units = self._queue.get()
         while units is not None:
             group += units
@@ -169,7 +169,7 @@ class GroupCommitWriter(Generic[Unit]):
         return False
 
     def _write(self, units: Sequence[Unit]) -> None:
-        """All of them together; on a full disk only those that may use the reserve, each by itself."""
+        """Commit all together; on a full disk only those that may use the reserve, each by itself."""
         reserve = self._reserve
         if reserve is None:
             self._commit(units)
@@ -204,7 +204,7 @@ class GroupCommitWriter(Generic[Unit]):
     def _allocate_again(self, reserve: DiskReserve) -> bool:
         if not reserve.is_due():
             return False
-        # What was written from the reserve is in the write-ahead file, and need not stay there.
+        # Writes from the reserve are in the write-ahead file, and need not stay there.
         with suppress(StoreError):
             self._connection = self._connection or self._connect()
             if isinstance(self._connection, SqliteConnection):
@@ -237,12 +237,12 @@ class GroupCommitWriter(Generic[Unit]):
             self._abandon(connection, keep=True)
             raise
         except BaseException:
-            # After a failure the connection's state is not worth guessing at: open a new one.
+            # After a failure the connection's state is unknown: open a new one.
             self._abandon(connection, keep=False)
             raise
 
     def _begun(self) -> DbConnection:
-        """In a transaction. A connection that was lost since it was last used is replaced, unnoticed."""
+        """A connection in a transaction. One that was lost meanwhile is replaced."""
         is_fresh = self._connection is None
         connection = self._connection = self._connection or self._connect()
         try:
@@ -271,7 +271,7 @@ class GroupCommitWriter(Generic[Unit]):
 
 
 def _settle_all(units: Sequence[WriteUnit]) -> None:
-    """Wake whoever waits, with one call into each of their loops."""
+    """Settle the futures, with one call into each event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[WriteUnit]] = {}
     for unit in units:
         by_loop.setdefault(unit.loop, []).append(unit)
@@ -279,7 +279,7 @@ def _settle_all(units: Sequence[WriteUnit]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, waiting)
         except RuntimeError:
-            # That loop has ended and nobody waits any more; the write stands.
+            # That loop has ended, and its waiters with it; the write is durable.
             continue
 
 

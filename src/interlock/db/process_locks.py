@@ -1,8 +1,8 @@
-"""Which processes beside an SQLite store still live, as the kernel knows it.
+"""Which processes that share an SQLite store are alive, according to the kernel.
 
-Each holds a lock on a place of its own in one file, which the kernel lets go with the process, however that
-ended. The rows of leases alone decide who holds what. By the name of the lock that stands in such a row
-others find out that its holder has gone, and need not wait for the lease's end.
+Each process locks a byte of its own in one file, and the kernel releases the lock with the process, however
+that ended. Only the rows of leases decide who holds what. A row names its holder's lock, so that others can
+see that the holder has gone, and need not wait for the lease's end.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from interlock.core.logging import StructuredLogger
 
 _log = StructuredLogger(__name__)
 
-# struct flock: what kind, counted from where, the first byte, how many, whose.
+# struct flock: type, whence, start, length, pid.
 _FLOCK = struct.Struct("@hhqqi4x")
 _PLACES = 2**62
 
@@ -30,17 +30,17 @@ class ProcessLocks:
         self._is_told = False
 
     def acquire(self) -> str | None:
-        """That of this process's lock, which is held from now on; None where there can be none."""
+        """The name of this process's lock, which is held from now on; None if locking fails."""
         with self._opening:
             if self._name is None and (descriptor := self._opened()) is not None:
                 self._name = self._locked(descriptor)
             return self._name
 
     def is_gone(self, name: str) -> bool:
-        """Whether the process that held that lock has ended. In any thread.
+        """Whether the process that held that lock has ended. Thread-safe.
 
-        A lock in another file says nothing: somebody removed the one that it was in. While a file is open
-        anywhere, no other has its number.
+        A lock in another file proves nothing: the file was replaced. While a file is open anywhere, no
+        other has its inode.
         """
         file, _, place = name.rpartition(":")
         with self._opening:
@@ -72,7 +72,8 @@ class ProcessLocks:
     def _locked(self, descriptor: int) -> str | None:
         place = secrets.randbelow(_PLACES)
         try:
-            # It belongs to the descriptor: a thread of this process that opens the file anew sees it too.
+            # The lock belongs to the descriptor: a thread of this process that opens the file anew sees it
+            # too.
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, place))
         except OSError as error:
             self._tell(error)
@@ -80,7 +81,7 @@ class ProcessLocks:
         return f"{_number(descriptor)}:{place}"
 
     def _tell(self, error: OSError) -> None:
-        """Once: it is tried again and again, and leases do without."""
+        """Log once: it is tried again and again, and leases work without it."""
         if not self._is_told:
             self._is_told = True
             _log.warning("lives_not_known", path=str(self._path), error=error.strerror)

@@ -1,7 +1,7 @@
-"""A new embedded store from its schema as it is now, without taking the steps that led there.
+"""Creates a new SQLite store from the present schema, without running the migrations.
 
-Taking them needs libraries that nothing else here needs: a third of a first start, and of its memory.
-`schema.sql` is what the steps lead to; a test holds the two equal.
+Migrations need libraries that nothing else here needs: a third of a first start, and of its memory.
+`schema.sql` is their result; a test compares the two.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from interlock.db.database import SCHEMA_REVISION, StoreConfig, prepare_state_di
 from interlock.db.driver import file_open_error
 
 SCHEMA = Path(__file__).with_name("schema.sql")
-# Between two statements of it.
+# Separates its statements.
 BETWEEN = ";\n\n"
 
 _FIRST_ROWS = (
@@ -26,7 +26,7 @@ _FIRST_ROWS = (
 
 
 def create_if_new(config: StoreConfig) -> bool:
-    """Whether there was nothing yet, and now there is a store."""
+    """Create the store if there is none; returns whether it did."""
     prepare_state_directory(config.path)
     with startup_lock(config):
         if stored_revision(config) is not None:
@@ -46,7 +46,7 @@ def create_if_new(config: StoreConfig) -> bool:
 
 @contextmanager
 def startup_lock(config: StoreConfig) -> Iterator[None]:
-    """Of processes that start together, one makes or upgrades the embedded store."""
+    """Of processes that start together, one creates or upgrades the SQLite store."""
     lock = config.path.with_suffix(".upgrade-lock")
     try:
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

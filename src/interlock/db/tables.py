@@ -1,4 +1,4 @@
-"""The schema as it is now; `migrations/` is how a store gets here, and a test holds the two equal."""
+"""The present schema; `migrations/` leads a store to it, and a test compares the two."""
 
 from sqlalchemy import (
     BigInteger,
@@ -37,7 +37,7 @@ sessions = Table(
     Column("archived_us", BigInteger),
     Column("deleted_us", BigInteger),
     Column("mode", Text, nullable=False, server_default=text("'chat_safe'")),
-    # The agent whose session it is, and the model a person chose for it.
+    # The session's agent, and the model a person chose for it.
     Column("agent", Text),
     Column("model", Text),
 )
@@ -79,25 +79,25 @@ events = Table(
     Column("parent", Text),
     Column("kind", Text, nullable=False),
     Column("facts", Text, nullable=False),
-    # Erased together. An event without content has no hash of it either.
+    # Erased together, except for the hash. An event without content has no content hash.
     Column("content", Text),
     Column("salt", LargeBinary),
     Column("content_hash", LargeBinary),
     Column("prev_hash", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     UniqueConstraint("stream", "seq", name="events_stream_seq"),
-    # A long session is not looked through for one of its tasks, nor for the last event of a kind.
+    # To find the events of a task, and the last event of a kind, without reading a long session.
     Index("events_stream_task", "stream", "task", "seq"),
     Index("events_stream_kind", "stream", "kind", "seq"),
     Index("events_txid_position", "txid", "position").ddl_if(dialect="postgresql"),
-    # What a day used is asked before a turn, and the rest of a day's events is not looked at.
+    # For the day's usage, which is queried before each turn.
     Index(
         "events_turns",
         "time_us",
         sqlite_where=text("kind = 'turn.completed'"),
         postgresql_where=text("kind = 'turn.completed'"),
     ),
-    # So are refusals and failures, for the counts of a day.
+    # For the day's counts of refusals and failures.
     Index("events_problems", "time_us", sqlite_where=text(_IS_PROBLEM), postgresql_where=text(_IS_PROBLEM)),
 )
 
@@ -146,12 +146,12 @@ tasks = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("session_id", Text, nullable=False),
-    # The message it is about, which is also its place in the session's order.
+    # Its message, which also orders the tasks of a session.
     Column("message_seq", BigInteger, nullable=False),
     Column("status", Text, nullable=False),
     Column("mode", Text),
     Column("who", Text, nullable=False),
-    # The token or the browser that sent it: what it started ends with it.
+    # The token or browser that sent it: its tasks end when it is revoked.
     Column("credential_id", Text),
     Column("created_us", BigInteger, nullable=False),
     Column("started_us", BigInteger),
@@ -174,7 +174,7 @@ tasks = Table(
     Index("tasks_ended", "ended_us"),
 )
 
-# A run of a workflow is a session of kind 'run'; `definition` is what it was begun with, as text.
+# A run of a workflow is a session of kind 'run'; `definition` is the workflow at its start, as text.
 runs = Table(
     "runs",
     metadata,
@@ -189,7 +189,7 @@ runs = Table(
     Index("runs_created", "created_us"),
 )
 
-# Every time that a run came to a node; what is done for a step is its task.
+# Every visit of a run to a node; a step's work is its task.
 run_nodes = Table(
     "run_nodes",
     metadata,
@@ -214,7 +214,7 @@ settings_versions = Table(
     Column("time_us", BigInteger, nullable=False),
 )
 
-# Programs of others whose tools may be used, as the operator described them.
+# Servers of external tools, as the operator described them.
 mcp_servers = Table(
     "mcp_servers",
     metadata,
@@ -224,7 +224,7 @@ mcp_servers = Table(
     Column("added_us", BigInteger, nullable=False),
 )
 
-# What they were last seen to offer, and how that was classed.
+# Their last seen tools, and the classes given to them.
 mcp_tools = Table(
     "mcp_tools",
     metadata,
@@ -237,7 +237,7 @@ mcp_tools = Table(
     Column("class", Text),
 )
 
-# One row for each change of the two above: the newest number says whether what one has read still holds.
+# One row for each change of the two above: a copy is current if it has the newest number.
 mcp_changes = Table(
     "mcp_changes",
     metadata,
@@ -247,7 +247,7 @@ mcp_changes = Table(
     Column("time_us", BigInteger, nullable=False),
 )
 
-# Who may come in is this store's own affair: a backup leaves it out, and a restore begins without any.
+# Credentials belong to this store: a backup leaves them out, and a restore begins without any.
 PRIVATE = {"private": True}
 
 credentials = Table(
@@ -256,9 +256,9 @@ credentials = Table(
     Column("id", Text, primary_key=True),
     # 'token' for scripts, 'code' for the link that is opened once, 'browser' for the cookie it gives.
     Column("kind", Text, nullable=False),
-    # Who it is, as events name them.
+    # The actor's name in events.
     Column("name", Text, nullable=False),
-    # sha256 of the secret, which itself is nowhere.
+    # sha256 of the secret, which is not stored.
     Column("hash", LargeBinary, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("created_by", Text, nullable=False),
@@ -270,11 +270,11 @@ credentials = Table(
     info=PRIVATE,
 )
 
-# What can be made again from the notes in the memory folder; a backup leaves it out. The searchable words
-# are in `memory_fts`, which each database has in a form of its own (migration 0007).
+# Derived from the notes in the memory directory; a backup leaves it out. The searchable words are in
+# `memory_fts`, which has a different form in each database (migration 0007).
 DERIVED = {"derived": True}
 
-# So that words sort by their characters' numbers, as they do in SQLite.
+# So that words sort by code point, as they do in SQLite.
 PlainText = Text().with_variant(Text(collation="C"), "postgresql")
 
 memory_folders = Table(
@@ -285,7 +285,7 @@ memory_folders = Table(
     Column("version", Integer, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("passages", BigInteger, nullable=False),
-    # How many notes were ever numbered; numbers are not used twice.
+    # The count of notes ever numbered; numbers are not reused.
     Column("numbered", BigInteger, nullable=False),
     Column("used_us", BigInteger, nullable=False),
     UniqueConstraint("place", name="memory_folders_place"),
@@ -332,18 +332,18 @@ memory_words = Table(
     info=DERIVED,
 )
 
-# So is where its bot is in its chats: a restored copy must not speak there as well.
+# The bot's state in its chats is private too: a restored copy must not send messages there.
 telegram_bots = Table(
     "telegram_bots",
     metadata,
     Column("bot_id", BigInteger, primary_key=True, autoincrement=False),
-    # The first update that was not taken in yet, and when that was last known.
+    # The first update not yet received, and when that was last known.
     Column("next_update", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     info=PRIVATE,
 )
 
-# Which process speaks for a bot, until when by the clock of leases.
+# Which process operates a bot, until when by the clock of leases.
 telegram_leases = Table(
     "telegram_leases",
     metadata,
@@ -354,7 +354,7 @@ telegram_leases = Table(
     info=PRIVATE,
 )
 
-# What came in and was not dealt with yet.
+# Received updates that are not processed yet.
 telegram_inbox = Table(
     "telegram_inbox",
     metadata,
@@ -363,7 +363,7 @@ telegram_inbox = Table(
     Column("chat_id", BigInteger, nullable=False),
     Column("document", Text, nullable=False),
     Column("received_us", BigInteger, nullable=False),
-    # Set before it is put: which task it becomes, with others or alone.
+    # Set before the task is queued: the task it becomes, with others or alone.
     Column("task_id", Text),
     info=PRIVATE,
 )
@@ -377,7 +377,7 @@ telegram_chats = Table(
     info=PRIVATE,
 )
 
-# Tasks whose end a chat has not been told, and the messages that show them.
+# Tasks whose end was not sent to their chat yet, and the messages that show them.
 telegram_tasks = Table(
     "telegram_tasks",
     metadata,
@@ -392,7 +392,7 @@ telegram_tasks = Table(
     info=PRIVATE,
 )
 
-# How far a person has come with a question that takes several steps.
+# The progress of a person in a question with several steps.
 telegram_questions = Table(
     "telegram_questions",
     metadata,

@@ -1,4 +1,4 @@
-"""Brings a store to this program's schema: all steps or none, after a copy of what was there."""
+"""Upgrades a store to this program's schema: all steps or none, after a copy of an SQLite store."""
 
 import time
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ def _run(config: StoreConfig, revision: str) -> None:
 
 
 def _adopt(config: StoreConfig) -> None:
-    """Events copied from another server are older than every transaction of this one."""
+    """Mark events copied from another server as older than every transaction of this one."""
     connection = config.connect()
     try:
         connection.change(ADOPT)
@@ -106,7 +106,7 @@ def _upgrade_lock(config: StoreConfig) -> Iterator[None]:
 
 
 def _keep_copy(config: StoreConfig, revision: str) -> Path:
-    """It appears whole or not at all, so that what is half copied never takes the place of an older one."""
+    """Keep a copy. It appears whole or not at all, so that a partial one never replaces an older one."""
     folder = config.path.parent / "backups"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = folder / f"{config.path.stem}-schema{revision}-{stamp}.db"

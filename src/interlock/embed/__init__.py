@@ -1,7 +1,7 @@
 """Interlock within a program of your own: the same gates, sandbox and log, without its agent or its page.
 
-What stands in `__all__` is the public surface, and nothing else is. `examples/embed.py` uses all that one
-needs first; docs/howto/developer.md tells the rest.
+The names in `__all__` are the public API, and nothing else is. `examples/embed.py` is a first example;
+docs/howto/developer.md has the rest.
 """
 
 from interlock.core.errors import AuditUnavailable, ErrorCode, InterlockError, ModeNotOpen, ToolError

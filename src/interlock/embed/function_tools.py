@@ -1,4 +1,4 @@
-"""Makes a tool of a function."""
+"""The `tool` decorator: makes a tool of a function."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, overload
@@ -32,19 +32,19 @@ def tool(
     switches: Iterable[str] = (),
     needs: Iterable[str] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of the function below: `@tool(modes=["chat", "coding"], effect="read")`.
+    """Make a tool of a function: `@tool(modes=["chat", "coding"], effect="read")`.
 
-    Its name, its signature and its docstring are what a model is told. It returns a text, something that
-    can be written as JSON, or a `ToolResult`, and raises `ToolError` to say why it failed.
+    A model sees its name, its signature and its docstring. It returns a text, a value that can be encoded
+    as JSON, or a `ToolResult`, and raises `ToolError` to say why it failed.
 
-    What is left out is closed. A bare `@tool` declares nothing: no mode offers it.
+    Everything omitted is closed. A bare `@tool` declares nothing: no mode offers it.
 
-    modes: where it may be used at all: chat_safe, chat, plan, coding.
-    effect: what it can do to the world: read, write, exec, special. Only what reads may be repeated after
+    modes: the modes that may offer it: chat_safe, chat, plan, coding.
+    effect: its effect on the world: read, write, exec, special. Only a read may be repeated after
         a crash.
-    switches: the policy switches that turn it off: fs, shell, mcp, memory, image. What does not only read
-        and names none is turned off by fs and by shell.
-    needs: what must be there for it: roots, sandbox, program:NAME.
+    switches: the policy switches that turn it off: fs, shell, mcp, memory, image. A tool that does not
+        only read and names none is turned off by fs and by shell.
+    needs: what it requires: roots, sandbox, program:NAME.
     """
 
     for name, given in (("modes", modes), ("switches", switches), ("needs", needs)):
@@ -63,6 +63,6 @@ def tool(
 
 
 def reject_single_string(name: str, given: object) -> None:
-    """A text would be gone through letter by letter, and no type checker says so."""
+    """Refuse a text, which would be iterated letter by letter; no type checker reports that."""
     if isinstance(given, str):
         raise TypeError(f"{name} must be a list, not a single text: [{given!r}]")

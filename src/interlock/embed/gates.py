@@ -1,4 +1,4 @@
-"""The gates, opened for one program."""
+"""Opens the gates for an embedding program."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -45,11 +45,11 @@ async def open_gates(
     """Open the gates for this process, and close them at the end.
 
     modes: opened besides `chat_safe` and those of SESSION_OPEN_MODES.
-    roots: the folders that tools may work in, instead of TOOL_ALLOWED_ROOTS.
+    roots: the directories that tools may work in, instead of TOOL_ALLOWED_ROOTS.
     tools: your own, beside the built-in ones.
     state_dir: where the log is kept, instead of INTERLOCK_STATE_DIR.
 
-    Every other setting of the environment holds here as it does for `interlock`, as a ceiling.
+    Every other setting of the environment applies as it does to `interlock`, as a ceiling.
     """
     for name, given in (("modes", modes), ("roots", roots)):
         reject_single_string(name, given)
@@ -83,18 +83,18 @@ def _folders(roots: list[Path]) -> tuple[Path, ...]:
 
 
 class Gates:
-    """What `open_gates` gives. Calls are made in sessions, as everything in the log is."""
+    """The result of `open_gates`. Calls are made in sessions, as everything in the log is."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def session(self, mode: str = "chat_safe", *, title: str = "") -> "GatedSession":
-        """A new session. A mode that was not opened is refused with `ModeNotOpen`."""
+        """Create a session. A mode that was not opened is refused with `ModeNotOpen`."""
         made = await self._runtime.sessions.create(opened_by=OPENED_BY, title=title, mode=parse_mode(mode))
         return GatedSession(self._runtime, made.id)
 
     async def resume(self, session_id: str) -> "GatedSession":
-        """A session of before, of this program or any other on the same store."""
+        """An existing session, of this program or any other on the same store."""
         return GatedSession(self._runtime, (await self._runtime.sessions.get(session_id)).id)
 
     async def verify(self) -> VerificationReport:
@@ -103,7 +103,7 @@ class Gates:
 
 
 class GatedSession:
-    """One session. Its mode decides; what is called in it stands in the log under its `id`."""
+    """One session. Its mode decides; its calls are in the log under its `id`."""
 
     def __init__(self, runtime: Runtime, session_id: str) -> None:
         self._runtime = runtime
@@ -113,11 +113,11 @@ class GatedSession:
         return await self._runtime.sessions.get_mode(self.id)
 
     async def switch(self, mode: str) -> None:
-        """Only your program may do this on a person's word: no tool and no model can."""
+        """Switch the mode. Only your program can, on a person's request: no tool and no model can."""
         await self._runtime.mode_switch.switch(self.id, parse_mode(mode), who=local_actor())
 
     async def authority(self) -> Authority:
-        """What may be done now: the verdict on every tool, frozen, and named by its digest.
+        """The present permissions: the verdict on every tool, frozen, and identified by its digest.
 
         Raises `SessionNotFound` once the session was deleted.
         """
@@ -141,11 +141,11 @@ class GatedSession:
     ) -> ToolResult:
         """The second gate, and the call. Arguments may be the JSON text that a model wrote.
 
-        Nothing is raised for a refusal or a failure: `result.ok` is false, and `result.failure` says why.
+        A refusal or a failure raises nothing: `result.ok` is false, and `result.failure` says why.
         """
         call = ToolCall(f"call_{new_event_id()[-12:]}", name, arguments or {}, timeout_seconds)
         return await self._runtime.runner.call(call, await self.authority(), CallContext(self.id))
 
     async def undo(self) -> UndoReport:
-        """Take back what this session did to files. What was changed since is left, with the reason."""
+        """Undo this session's file changes. Files changed since are skipped, with the reason."""
         return await self._runtime.undo.revert(self.id, who=local_actor())

@@ -1,4 +1,4 @@
-"""The log of a session, read with all it takes to tell it."""
+"""Reads the log of a session with everything needed to render it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,20 +50,20 @@ class EntryMessage:
     content: str
     tool_calls: list[dict[str, Any]]
     tool_call_id: str | None
-    # The tool that a result is of.
+    # The tool of a result.
     tool_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One event of a session, and what it takes to tell it."""
+    """One event of a session, with the data to render it."""
 
     header: EventHeader
     payload: dict[str, Any]
     message: EntryMessage | None = None
-    # For a task that failed: the code of what ended it.
+    # For a failed task: why it ended.
     code: TaskEndCode = TaskEndCode.TASK_FAILED
-    # Its content was erased: `payload` has its facts alone.
+    # The content was erased: `payload` has the facts alone.
     is_erased: bool = False
 
     @property

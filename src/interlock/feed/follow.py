@@ -1,9 +1,9 @@
-"""Brings what happens in sessions to those who follow them.
+"""Publishes the events of sessions to their subscribers.
 
-Each session that somebody follows has one channel. It reads the log once for all its followers, in the
-order of the numbers, and tells the text of a running answer in between as it comes. A newcomer is first
-told what is stored, from where it wants to begin; when it has reached the channel's own number it joins,
-without a moment in between in which something could be missed or told twice.
+Each followed session has one feed. It reads the log once for all its subscribers, in the order of the
+numbers, and publishes the text of a running answer in between as it arrives. A new subscriber first gets
+the stored entries, from where it wants to begin; when it has reached the feed's own number it joins, so
+that nothing is missed or sent twice.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from interlock.sessions.message_draft import require_session
 _log = StructuredLogger(__name__)
 
 PAGE = 200
-# What other processes write to the same store rings no bell here: it is looked for.
+# Appends of other processes to the same store cause no notification here: poll for them.
 POLL_SECONDS = 0.5
 # After the store could not be read.
 PAUSE_SECONDS = 1.0
 MAX_HEADS = 500
 
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
-# The turn whose text may be coming: the last one to begin, if it has neither ended nor been answered.
+# The turn that may be streaming: the last one to start, if it has neither ended nor been answered.
 OPEN_TURN = """
 SELECT e.task, e.kind, e.facts FROM events e
 WHERE e.stream = ? AND (
@@ -52,10 +52,10 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class FeedRenderer(Generic[T]):
-    """In which form the followers are told, made once for all of them.
+    """Renders entries for the subscribers, once for all of them.
 
-    `of_event` is given an event and the part of the running answer that was told before it was stored;
-    `of_text` text that is not stored yet: of which session and task, from which offset on.
+    `render_event` gets an event and the part of the running answer that was published before it was stored;
+    `render_text` gets text that is not stored yet: its session and task, and its offset.
     """
 
     render_event: Callable[[LogEntry, str], Sequence[T]]
@@ -64,14 +64,14 @@ class FeedRenderer(Generic[T]):
 
 class FeedSubscriber(Protocol[T_contra]):
     def tell(self, entry: T_contra, /) -> None:
-        """It never waits. A follower that cannot keep up is ended by itself, and leaves."""
+        """Never waits. A subscriber that cannot keep up ends itself, and leaves."""
 
     async def ready(self) -> None:
-        """Until there is room for more: for those who have much to catch up on."""
+        """Wait until there is room for more: for subscribers with much to catch up on."""
 
 
 class FeedHub(Generic[T]):
-    """On one event loop. `run` looks for what other processes wrote."""
+    """Runs on one event loop. `run` polls for the appends of other processes."""
 
     def __init__(
         self, database: Database, log: EventLog, live: LiveStream, telling: FeedRenderer[T]
@@ -87,7 +87,7 @@ class FeedHub(Generic[T]):
         loop = asyncio.get_running_loop()
 
         def grown(streams: set[str]) -> None:
-            # In the writer's thread. Whether anybody follows one of them is only looked at roughly here.
+            # In the writer's thread. This is only a rough check for subscribers.
             if any(stream in self._channels for stream in streams):
                 loop.call_soon_threadsafe(self._wake, streams)
 
@@ -112,10 +112,10 @@ class FeedHub(Generic[T]):
         after: int | None = None,
         last: int | None = None,
     ) -> tuple[int, int]:
-        """Tell what comes after `after`, at most the `last` newest numbers of what is there.
+        """Publish what follows `after`, at most the `last` newest numbers of the stored entries.
 
-        `after` None is now: nothing of before. It returns when the follower has joined, and gives where it
-        began and where that was.
+        `after` None skips all stored entries. Returns when the subscriber has joined, with the numbers
+        where it began and where it joined.
         """
         channel = self._channels.get(session_id)
         if channel is None:
@@ -156,7 +156,7 @@ class FeedHub(Generic[T]):
             names = tuple(self._channels)
             for begin in range(0, len(names), MAX_HEADS):
                 await self._look_at(names[begin : begin + MAX_HEADS])
-            # Only now: what could not be looked at is looked at again.
+            # Only now: if the read failed, it is repeated.
             self._looked_at = newest
 
     async def _look_at(self, names: Sequence[str]) -> None:
@@ -180,7 +180,7 @@ class FeedHub(Generic[T]):
 
 
 class SessionFeed(Generic[T]):
-    """One session for all who follow it. `seq` is the number up to which they were told everything."""
+    """One session for all its subscribers. `seq` is the number up to which everything was published."""
 
     def __init__(
         self, session_id: str, database: Database, live: LiveStream, telling: FeedRenderer[T]
@@ -192,20 +192,20 @@ class SessionFeed(Generic[T]):
         self.seq = 0
         self._database = database
         self._live = live
-        # Both are only there while they have something to do.
+        # Both exist only while they have work.
         self._beginning: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._is_open = False
         self._may_have_grown = False
-        # The turn that the log says is under way: text of a later one waits until the log has come to it,
-        # and that of one which is stored is not told again.
+        # The running turn according to the log: text of a later one waits until the log has reached it, and
+        # text that is stored already is not published again.
         self._turn: tuple[str, int] | None = None
         self._telling = telling
         self._open = PartialAnswer()
         self._text_is_due = False
 
     async def begin(self) -> int:
-        """Find out where the session is; once, however many ask. Gives the number it is at."""
+        """Read the session's head, once for concurrent callers. Returns the number it is at."""
         if not self._is_open:
             if self._beginning is None:
                 self._beginning = asyncio.create_task(self._find_beginning())
@@ -231,7 +231,7 @@ class SessionFeed(Generic[T]):
                 task.cancel()
                 await asyncio.wait({task})
 
-    # -- what wakes it --
+    # -- notifications --
 
     def wake(self) -> None:
         self._may_have_grown = True
@@ -239,7 +239,7 @@ class SessionFeed(Generic[T]):
             self._reading = asyncio.create_task(self._read_on())
 
     def tell(self, _task: Task, event: AgentEvent) -> bool:
-        """What the agent tells: text is new here, everything else comes by the log."""
+        """A live event: only text is new here, everything else comes from the log."""
         if isinstance(event, TextDelta):
             self._text_grew()
         return True
@@ -247,21 +247,21 @@ class SessionFeed(Generic[T]):
     def on_remote_change(self) -> None:
         running = self._live.running_buffer(self.session_id)
         if running is None or running.place != self._turn:
-            # The other process's log says what it belongs to, or how it ended.
+            # The other process's log says which turn it belongs to, or how it ended.
             self.wake()
         else:
             self._text_grew()
 
     def _text_grew(self) -> None:
         if not self._text_is_due:
-            # What else comes before it is told goes into the same frame.
+            # Text that arrives before it is published goes into the same frame.
             self._text_is_due = True
             asyncio.get_running_loop().call_soon(self._tell_text)
 
-    # -- telling --
+    # -- publishing --
 
     async def bring(self, follower: FeedSubscriber[T], seq: int) -> int:
-        """Tell a newcomer what is stored until it is where everybody is, and let it join."""
+        """Send a new subscriber the stored entries until it has caught up, and let it join."""
         while seq < self.seq:
             page = await self._read(seq, self.seq)
             if not page:
@@ -270,7 +270,7 @@ class SessionFeed(Generic[T]):
                 for piece in self._telling.render_event(entry, ""):
                     follower.tell(piece)
                 seq = entry.seq
-                # One by one: a page of long messages is more than may wait for anybody.
+                # One by one: a page of long messages is more than a subscriber may buffer.
                 await follower.ready()
         if (running := self._open.whole()) is not None:
             follower.tell(self._of_text(running))
@@ -286,7 +286,7 @@ class SessionFeed(Generic[T]):
             except StoreError as error:
                 _log.warning("session_not_read", session_id=self.session_id, error=str(error))
                 await self._pause()
-            except Exception as error:  # noqa: BLE001 - else all who follow would wait for ever, and nobody know
+            except Exception as error:  # noqa: BLE001 - else all subscribers would wait for ever, unnoticed
                 _log.error("session_not_told", session_id=self.session_id, exc_info=error)
                 await self._pause()
         self._reading = None
@@ -306,7 +306,7 @@ class SessionFeed(Generic[T]):
                 return
 
     def _note(self, entry: LogEntry) -> str:
-        """Keep in mind which turn runs. Gives what was shown of a text that is stored now."""
+        """Track the running turn. Returns the published part of a text that is stored now."""
         task = entry.header.task
         if entry.kind == "turn.started" and task is not None:
             self._turn = (task, int(entry.payload.get("turn", 0)))
@@ -319,7 +319,7 @@ class SessionFeed(Generic[T]):
     def _tell_text(self) -> None:
         self._text_is_due = False
         running = self._live.running_buffer(self.session_id)
-        # Text of a turn that was not read about yet is told once it was: the log wakes the channel.
+        # Text of a turn that the feed has not read yet is published after that: the log wakes the feed.
         if running is None or running.place != self._turn:
             return
         grown = self._open.more(running)
@@ -348,7 +348,7 @@ def _open_turn(connection: DbConnection, session_id: str) -> tuple[str, int] | N
 
 @dataclass(frozen=True, slots=True)
 class FeedTextDelta:
-    """Of a running answer, from `offset` on."""
+    """A part of a running answer, from `offset` on."""
 
     task_id: str
     offset: int
@@ -356,7 +356,7 @@ class FeedTextDelta:
 
 
 class PartialAnswer:
-    """What of the running answer was told to the followers, before it is stored."""
+    """The part of the running answer that was published before it is stored."""
 
     def __init__(self) -> None:
         self._of: RunningTextBuffer | None = None
@@ -364,7 +364,7 @@ class PartialAnswer:
         self._chars = 0
 
     def more(self, running: RunningTextBuffer) -> FeedTextDelta | None:
-        """What has come since; None where nothing has."""
+        """The text since the last call; None if there is none."""
         if running is not self._of:
             self._of, self._pieces, self._chars = running, 0, 0
         text = "".join(running.pieces[self._pieces :])
@@ -375,13 +375,13 @@ class PartialAnswer:
         return grown
 
     def whole(self) -> FeedTextDelta | None:
-        """All of it that the others were told, for one who joins them."""
+        """All of the published text, for a subscriber that joins."""
         if self._of is None or not self._chars:
             return None
         return FeedTextDelta(self._of.task_id, 0, self._text())
 
     def close(self) -> str:
-        """It is stored, or nobody goes on with it. Gives what was told of it."""
+        """The answer is stored or abandoned. Returns its published part."""
         text = self._text()
         self._of, self._pieces, self._chars = None, 0, 0
         return text

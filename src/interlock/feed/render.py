@@ -1,6 +1,6 @@
-"""What the log of a session tells, in pieces: the same for who is there now and for who comes later.
+"""Renders the log of a session as feed items: the same for live subscribers and for later readers.
 
-Every event brings at least one.
+Every event has at least one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class FeedItemType(StrEnum):
 
 
 class StreamChunk(TypedDict):
-    """Text of the running answer: what stands from `offset` on is replaced. `time_us` stands at its end."""
+    """Text of the running answer: it replaces everything from `offset` on. The last one has `time_us`."""
 
     content: str
     done: bool
@@ -37,7 +37,7 @@ class StreamChunk(TypedDict):
 
 
 class ToolCallData(TypedDict):
-    """`tool_name` is the tool's own; `called_as` is there where the model used an alias."""
+    """`tool_name` is the tool's own; `called_as` is set if the model used an alias."""
 
     tool_name: str
     arguments: dict[str, Any] | str
@@ -54,7 +54,7 @@ class ToolResultData(TypedDict):
 
 
 class ToolDeniedData(TypedDict):
-    """Six fields, none of them empty; `called_as` only where the model used an alias."""
+    """Six fields, none of them empty; `called_as` only if the model used an alias."""
 
     call_id: str
     tool_name: str
@@ -73,7 +73,7 @@ class AskUserData(TypedDict):
 
 
 class ErrorData(TypedDict):
-    """Of a request, or of a task that ended without an answer: then with its id and when."""
+    """Of a request, or of a task that ended without an answer: then with its id and time."""
 
     code: str
     message: str
@@ -87,7 +87,7 @@ class MessageData(TypedDict):
 
 
 class EventData(TypedDict):
-    """Everything else that the log tells; a message that was added comes with what it says."""
+    """Every other event of the log; an appended message comes with its content."""
 
     kind: str
     time_us: int
@@ -118,7 +118,7 @@ FeedItem = tuple[FeedItemType, FeedItemData]
 def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:
     said, task = entry.message, entry.header.task
     if entry.is_erased or is_subtask(task):
-        # What two agents say to one another is no part of the conversation; the tree shows it.
+        # Messages between two agents are no part of the conversation; the tree shows them.
         yield FeedItemType.event, event_data(entry)
         return
     match entry.kind:
@@ -143,7 +143,7 @@ def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:
 
 
 def _cancelled_sentence(payload: Mapping[str, Any]) -> str:
-    """Who, and why. Names of actors have no space after a colon, so the page can take the two apart."""
+    """The actor, and the reason. Names of actors have no space after a colon, so the page can split it."""
     sentence = f"cancelled by {payload.get('who', '')}".strip()
     return f"{sentence}: {payload['reason']}" if payload.get("reason") else sentence
 
@@ -161,7 +161,7 @@ def _ended(entry: LogEntry, code: TaskEndCode, sentence: str) -> FeedItem:
 
 
 def _answer_pieces(said: EntryMessage, task: str | None, shown: str) -> Sequence[FeedItem]:
-    """What of the text was not sent yet; where something else was sent, all of it."""
+    """The part of the text that was not sent yet; if other text was sent, all of it."""
     offset = len(shown) if said.content.startswith(shown) else 0
     pieces: list[FeedItem] = []
     if said.content or shown or not said.tool_calls:
@@ -183,7 +183,7 @@ def _answer_pieces(said: EntryMessage, task: str | None, shown: str) -> Sequence
 def _result_piece(entry: LogEntry, said: EntryMessage) -> FeedItem:
     envelope = _envelope(said.content)
     if _is_denial(str(envelope.get("error_code", ""))):
-        # The denial itself was told by its own event.
+        # The denial has an event of its own.
         return FeedItemType.event, event_data(entry)
     data: ToolResultData = {
         "tool_name": said.tool_name,
@@ -201,7 +201,7 @@ def _envelope(content: str) -> dict[str, Any]:
         decoded = None
     if isinstance(decoded, dict) and "ok" in decoded:
         return decoded
-    # An answer of a person is the result by itself.
+    # A person's answer is the result by itself.
     return {"ok": True, "stdout": content}
 
 
@@ -210,7 +210,7 @@ def _is_denial(code: str) -> bool:
 
 
 def _denial(payload: dict[str, Any]) -> ToolDeniedData:
-    """Six fields, and something in each of them whatever the row says."""
+    """Six fields, with a value in each of them whatever the row has."""
     data: ToolDeniedData = {
         "call_id": str(payload.get("call_id") or "unknown"),
         "tool_name": str(payload.get("tool_name") or "unknown"),

@@ -1,6 +1,5 @@
-"""What may be done here now, and the only way to do it.
+"""The gates: the judgement of tool calls, and the only way to run one.
 
-One compiled `Authority` is read by everybody who shows, describes, judges or confines a tool, and
-`ToolRunner.call` is the only door to running one. Nothing in here may ever widen what a lower layer
-declared.
+All code that shows, describes, judges or confines a tool reads one compiled `Authority`, and
+`ToolRunner.call` is the only way to run one. Nothing in here may ever widen what a lower layer declared.
 """

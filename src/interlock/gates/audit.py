@@ -1,4 +1,4 @@
-"""What the log says of a call: the events of its intent, its outcome and its refusal."""
+"""Builds the events of a call: its intent, its outcome and its refusal."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,21 +24,21 @@ from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.tool import BaseTool, Effect, PolicySwitch, policy_switches
 
 MAX_RECORDED_ARGUMENT_CHARS = 4000
-# A command is what was done: nothing of it may hide behind its beginning. No tool takes a longer one.
+# A command is recorded whole: no part of it may hide behind its beginning. No tool takes a longer one.
 MAX_RECORDED_COMMAND_CHARS = 100_000
 _COMMANDS = frozenset({Effect.exec, Effect.special})
 
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A result that is ready to be shown, and what the log says about how it came about."""
+    """A result that is ready to be shown, and its latency for the log."""
 
     result: ToolResult
     latency_ms: float
 
 
 def intent_event(cleared: ClearedCall, arguments: Redacted, seal: str) -> Event:
-    """`arguments` are those of the call without secrets, `seal` vouches for what they were with them."""
+    """`arguments` are the redacted ones; `seal` authenticates the unredacted ones."""
     return ToolCallStarted(
         call_id=cleared.call_id,
         tool_name=cleared.tool.name,
@@ -80,7 +80,7 @@ def outcome_event(cleared: ClearedCall, outcome: CallOutcome) -> Event:
 def refusal_event(
     call: ToolCall, refusal: Refusal, authority: Authority, arguments: Redacted, tool: BaseTool | None
 ) -> Event:
-    """`refusal` has no secrets. `tool` is the one that was asked for, if there is one."""
+    """`refusal` is redacted. `tool` is the requested one, if it exists."""
     fields: dict[str, Any] = {
         "call_id": call.call_id,
         "mode": authority.mode.value,
@@ -94,7 +94,7 @@ def refusal_event(
 
 
 def recorded_arguments(raw: Any) -> Any:
-    """What a call that is refused was given: an object, or the text of what cannot be one."""
+    """The arguments of a refused call: an object, or text if they are no object."""
     try:
         return decode_arguments(raw)
     except ToolError:
@@ -122,7 +122,7 @@ def _failure_fields(failure: ToolFailure) -> dict[str, Any]:
 
 
 def _bounded(arguments: Any, tool: BaseTool | None) -> Any:
-    """No schema has looked at them: also the number of their parts is bounded."""
+    """No schema has validated them: the number of their parts is bounded as well."""
     most = _most_chars(tool) if tool is not None else MAX_RECORDED_ARGUMENT_CHARS
     shortened = _shortened(arguments, most)
     encoded = orjson.dumps(shortened)
@@ -137,7 +137,7 @@ def _most_chars(tool: BaseTool) -> int:
 
 
 def _shortened(value: Any, most: int) -> Any:
-    """As the log keeps them: long texts cut, with how long they were and a hash of all of it."""
+    """Cut long texts, with their length and a hash of the whole."""
     if isinstance(value, str) and len(value) > most:
         digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{value[:most]}… ({len(value)} characters, sha256 {digest})"

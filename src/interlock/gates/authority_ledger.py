@@ -1,7 +1,7 @@
-"""Writes down what each digest stood for, once, before the first call that is judged under it.
+"""Records the Authority behind each digest, once, before the first call that is judged under it.
 
-Every event of a tool call carries the digest of its Authority. This makes the digest answerable: years
-later anyone can look up what was allowed then, and check that it is what the digest says.
+Every event of a tool call carries the digest of its Authority. With this record anyone can later look up
+what was allowed then, and verify it against the digest.
 """
 
 from hashlib import sha256
@@ -33,7 +33,7 @@ class AuthorityLedger:
             return
 
         def work(transaction: Transaction) -> None:
-            # Locks the system stream: two processes that compile the same answers enter them once.
+            # Locks the system stream: two processes that compile the same Authority record it once.
             transaction.next_seq()
             if transaction.connection.query(KNOWN, (authority.digest,)):
                 return
@@ -52,7 +52,7 @@ class AuthorityLedger:
 
 
 def find_authority(connection: DbConnection, digest: str) -> dict[str, Any] | None:
-    """What a digest, or the beginning of exactly one, stood for."""
+    """The recorded form of a digest, or of an unambiguous prefix of one."""
     rows = connection.query(LOOK_UP, (len(digest), digest))
     if len(rows) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Tells people what may be done: every tool in every mode, and why one call would be refused.
+"""Explains permissions to people: every tool in every mode, and why one call would be refused.
 
 The command line and the gateway show the same answers, read from the same Authorities that judge calls.
 """
@@ -19,7 +19,7 @@ Authorities = Mapping[ToolMode, Authority]
 def matrix_json(
     registry: ToolRegistry, real: Authorities, opened: Authorities, open_modes: Collection[ToolMode]
 ) -> dict[str, Any]:
-    """What holds, with its digest; for a closed mode also what would hold if it were opened."""
+    """The present permissions with their digests; for a closed mode also those if it were opened."""
     return {
         "open_modes": sorted(mode.value for mode in open_modes),
         "limits": _limits(real),
@@ -68,9 +68,9 @@ async def explain_call(
 
 
 def next_action_now(denial: Mapping[str, Any], authority: Authority) -> str:
-    """What can be done about a refusal that the log has, by the person whom `authority` is for.
+    """The next action for a logged refusal, for the person whom `authority` is for.
 
-    The log has what could be done then, at the place where the call was made.
+    The log has the next action at the time and place of the call.
     """
     verdict = authority.verdict(str(denial.get("tool_name", "")))
     if denial.get("layer") == PolicyLayer.arguments or verdict is None:
@@ -94,7 +94,7 @@ def _refused(refusal: Refusal) -> dict[str, Any]:
 
 
 def _limits(authorities: Authorities) -> dict[str, int]:
-    """How much a call may read, write and show: the same in every mode."""
+    """The limits on reading, writing and output: the same in every mode."""
     limits = authorities[ToolMode.chat_safe].limits
     names = ("max_read_bytes", "max_write_bytes", "max_output_lines", "max_output_bytes")
     return {name: getattr(limits, name) for name in names}

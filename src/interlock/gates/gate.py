@@ -35,7 +35,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class GateContext:
-    """On whose behalf a call is judged: what the tool may know of it."""
+    """The context of a judgement that is passed on to the tool."""
 
     session_id: str
     report_progress: Callable[[str], None] = lambda _text: None
@@ -46,7 +46,7 @@ class GateContext:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The call will not run; `layer` is who said so. `redacted`: the failure's text has masks already."""
+    """The call will not run; `layer` denied it. `redacted`: the failure's text has masks already."""
 
     failure: ToolFailure
     requested_name: str
@@ -82,7 +82,7 @@ class ClearedCall:
 
 
 def judge_tool(call: ToolCall, authority: Authority) -> AllowedTool | Refusal:
-    """Resolve the name and judge the tool, whatever it is to be called with."""
+    """Resolve the name and judge the tool, whatever its arguments."""
     match authority.verdict(call.name):
         case None:
             return _not_found(call, authority)
@@ -156,7 +156,7 @@ async def _judge_arguments(
 
 
 def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], authority: Authority) -> float:
-    """How long the call may take: what it asks for, as far as the policy goes."""
+    """The time-out of the call: as requested, within the policy's limit."""
     wanted = tool.timeout_seconds(arguments, authority.limits)
     if call.timeout_seconds is not None:
         if not call.timeout_seconds > 0:
@@ -179,7 +179,7 @@ def _not_found(call: ToolCall, authority: Authority) -> Refusal:
 
 
 def tool_changed_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
-    """Tools of other servers come and go. What this Authority allowed is not what is there now."""
+    """The tool is not the one that this Authority allowed: tools of MCP servers come and go."""
     message = f"{tool_name} is not available: it has changed since this turn started"
     step = "Continue without it; the next turn lists the current tools."
     failure = _failure(ErrorCode.TOOL_NOT_AVAILABLE, tool_name, authority, message, step)
@@ -187,7 +187,7 @@ def tool_changed_refusal(call: ToolCall, tool_name: str, authority: Authority) -
 
 
 def task_cancelled_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
-    """Its task is to be stopped: nothing more of it is begun."""
+    """The task is being cancelled: no more calls are started."""
     message = f"{tool_name} was not run: the task was cancelled"
     step = "Nothing: the task is being cancelled."
     failure = _failure(ErrorCode.CANCELLED, tool_name, authority, message, step)
@@ -195,7 +195,7 @@ def task_cancelled_refusal(call: ToolCall, tool_name: str, authority: Authority)
 
 
 def _mode_closed_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
-    """The registry does not offer it in this mode any more."""
+    """The registry no longer offers it in this mode."""
     message = f"{tool_name} is not allowed in {authority.mode} mode"
     step = "This has changed since the turn started. Continue without it."
     failure = _failure(ErrorCode.MODE_DENIED, tool_name, authority, message, step)

@@ -1,4 +1,4 @@
-"""After a crash: every intent without an outcome is told, so that nothing is repeated unawares."""
+"""After a crash, records every intent without an outcome, so that nothing is repeated unawares."""
 
 import orjson
 
@@ -27,7 +27,7 @@ _OUTCOMES = frozenset(
 async def record_interrupted_calls(
     log: EventLog, session_id: str, *, token: int | None, on_full_disk: bool = False
 ) -> list[ToolCallInterrupted]:
-    """Record `tool_call.interrupted` for every open intent of the session. Twice is harmless.
+    """Record `tool_call.interrupted` for every open intent of the session. Idempotent.
 
     A call whose question is open was not interrupted: it waits, and its answer will be its outcome.
     """

@@ -3,11 +3,12 @@
     judge → record the intent → execute under a time-out → redact → bound → record the outcome → return
 
 The intent is on disk before the tool has any effect, and the outcome before anyone is shown it. A call
-whose intent cannot be recorded does not run. What can be read from memory at once has no effect that the
-intent could come before: then both are recorded together, and if they cannot be, nothing is shown.
+whose intent cannot be recorded does not run. A read from memory has no effect that the intent must precede:
+then both are recorded together, and if they cannot be, nothing is shown.
 
-A tightening holds from the next call on. The intent is written only where nothing was tightened since the
-call's Authority was compiled; else the call is judged again, by the stricter of that and what holds now.
+A tightened policy applies from the next call on. The intent is written only if nothing was tightened since
+the call's Authority was compiled; else the call is judged again, by the stricter of that and the present
+policy.
 """
 
 import asyncio
@@ -60,9 +61,9 @@ from interlock.tools.unredacted_arguments import UnredactedArgumentStore
 
 _log = StructuredLogger(__name__)
 
-# How long a tool that was told to stop may take to do so before it is left behind.
+# How long a cancelled tool may take to stop before it is abandoned.
 GRACE_SECONDS = 1.0
-# How often one call is judged at most. Each time but the first, what holds was changed a moment before.
+# How often one call is judged at most. Each time but the first, the policy had just changed.
 MAX_JUDGEMENTS = 8
 
 _Cancelled = asyncio.CancelledError | None
@@ -70,33 +71,33 @@ _Cancelled = asyncio.CancelledError | None
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """On whose behalf a call is made, and where in the log it belongs."""
+    """The caller's session, and the position of the call in the log."""
 
     session_id: str
     scope: EventScope = NO_SCOPE
     lease_token: int | None = None
     report_progress: Callable[[str], None] = lambda _text: None
-    # Asked right before a tool does what cannot be taken back: whether the session is still ours.
+    # Checked right before an irreversible effect: whether the session's lease is still held.
     is_held: Callable[[], bool] = lambda: True
     # False: a person at the command line chose the mode of this call, whatever the session's is.
     follows_session: bool = True
 
 
 class CurrentPolicy(Protocol):
-    """What holds now, beside what held when an Authority was compiled."""
+    """The present policy, beside the one that an Authority was compiled from."""
 
     def condition(self, authority: Authority, context: CallContext) -> WritePrecondition:
-        """True as long as nothing was tightened; `PreconditionFailed` where something is known to be."""
+        """True as long as nothing was tightened; raises `PreconditionFailed` if it is known to be."""
         ...
 
     async def narrowed(self, authority: Authority, context: CallContext) -> Authority | None:
-        """The stricter of the Authority and what holds now; None where the call's task was cancelled."""
+        """The stricter of the Authority and the present policy; None if the call's task was cancelled."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _StartedCall:
-    """A call whose intent is durable: it is executed, unless its whole outcome is durable with it."""
+    """A call whose intent is durable: it is executed, unless its outcome is already durable too."""
 
     inside: CallContext
     answer: CallOutcome | None = None
@@ -111,7 +112,7 @@ class _Execution:
 
 
 class ToolRunner:
-    """`sealed` keeps what the log masks; without it, nobody can show later what a call was given.
+    """`sealed` keeps arguments that the log masks; without it, they cannot be shown later.
 
     Without `present`, nothing can be tightened while a call is judged.
     """
@@ -155,7 +156,7 @@ class ToolRunner:
     async def _judge_again(
         self, call: ToolCall, cleared: ClearedCall, context: CallContext
     ) -> tuple[Authority, ClearedCall | Refusal]:
-        """By what holds now as well: a call runs only if both allow it, and it is the same tool."""
+        """Judge by the present policy too: the call runs only if both allow it and the tool is the same."""
         name = cleared.tool.name
         authority = await self._present.narrowed(cleared.authority, context) if self._present else None
         if authority is None:
@@ -185,22 +186,22 @@ class ToolRunner:
     async def refuse_call(
         self, call: ToolCall, failure: ToolFailure, authority: Authority, context: CallContext
     ) -> ToolResult:
-        """A call that whoever asks for it does not want run: that is told like any other outcome."""
+        """Refuse a call on behalf of its caller; it is recorded like any other outcome."""
         refusal = Refusal(failure, self._safe_name(call), PolicyLayer.arguments)
         return await self._refuse(call, refusal, authority, context)
 
     def only_reads(self, tool_name: str) -> bool:
-        """Whether calls of it may run beside one another; of what is not there nothing runs at all."""
+        """Whether its calls may run concurrently; an unknown tool never runs."""
         entry = self._registry.get(tool_name)
         return entry is None or entry.tool.effect is Effect.read
 
     def asks(self, tool_name: str) -> bool:
-        """Whether a call of it may have put a question, which then is open however the call was stopped."""
+        """Whether its call may have asked a question, which stays open however the call was stopped."""
         entry = self._registry.get(tool_name)
         return entry is not None and entry.tool.effect is Effect.ask
 
     def _safe_name(self, call: ToolCall) -> str:
-        """A name is data from outside: nothing secret in it may pass, however it is cut later."""
+        """A name is untrusted: a secret in it must be masked before it is cut."""
         return call.name if self._registry.get(call.name) else self._redactor.text(call.name)
 
     async def _enter(self, authority: Authority) -> None:
@@ -230,7 +231,7 @@ class ToolRunner:
         return told.result()
 
     async def _intent(self, cleared: ClearedCall, context: CallContext) -> Event:
-        """What the log says of it. What is masked there is kept before anything is done with it."""
+        """The intent's event. Arguments that it masks are saved before the call runs."""
         arguments, sealed, seal = self._redactor.checked(cleared.arguments), self._sealed, ""
         if arguments.changed and sealed is not None and cleared.tool.runs_external_code:
             try:
@@ -245,19 +246,19 @@ class ToolRunner:
         cancelled = await self._write_intent(cleared, context, intent)
         inside = replace(context, scope=EventScope(context.scope.task, intent.id))
         if cancelled is not None:
-            # It is on disk: end it, so that nobody has to wonder about it.
+            # The intent is on disk: record an outcome, so that it is not left open.
             await self._record_outcome(cleared, _cancelled(cleared), inside)
             raise cancelled
         return inside
 
     def _answer_at_once(self, cleared: ClearedCall) -> CallOutcome | None:
-        """What a call that only reads came to, where nothing had to be waited for."""
+        """The outcome of a call that only reads, if it needs no waiting."""
         if cleared.tool.effect is not Effect.read:
             return None
         began = time.perf_counter()
         try:
             result = cleared.tool.at_once(cleared.prepared, cleared.context)
-        except (Exception, SystemExit):  # noqa: BLE001 - what is wrong is told when it is executed
+        except (Exception, SystemExit):  # noqa: BLE001 - the error is reported when it is executed
             return None
         return None if result is None else self._outcome(cleared, result, began)
 
@@ -271,7 +272,7 @@ class ToolRunner:
             raise cancelled
 
     async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Execution:
-        """Run it to its end, its time-out or its cancellation. What took effect is told as it went."""
+        """Run it to its end, its time-out or its cancellation. Effects that took place are reported."""
         began = time.perf_counter()
         context = replace(cleared.context, scope=inside.scope, timeout_seconds=cleared.timeout_seconds)
         running = asyncio.ensure_future(_contained(cleared, context))
@@ -289,11 +290,11 @@ class ToolRunner:
         return _Execution(self._outcome(cleared, _result_of(running, cleared), began), cancelled)
 
     def _outcome(self, cleared: ClearedCall, result: ToolResult, began: float) -> CallOutcome:
-        """Free of secrets and bounded: from here on it may be stored, shown and sent."""
+        """Redacted and bounded: from here on it may be stored, shown and sent."""
         latency_ms = (time.perf_counter() - began) * 1000
         try:
             shown = sanitize_result(result, cleared.authority.limits, self._redactor)
-        except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
+        except Exception as error:  # noqa: BLE001 - whatever a tool returned, there is an outcome
             _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
             shown = _internal_error(cleared, "its result cannot be shown")
         return CallOutcome(shown, round(latency_ms, 3))
@@ -306,13 +307,13 @@ class ToolRunner:
             raise cancelled
 
     async def _append(self, event: Event, context: CallContext) -> _Cancelled:
-        """Wait until the event is durable; the cancellation that came meanwhile."""
+        """Wait until the event is durable; returns the cancellation that came meanwhile."""
         return await self._write(context, self._log.draft(event, context.scope))
 
     async def _write_intent(
         self, cleared: ClearedCall, context: CallContext, *drafts: EventDraft
     ) -> _Cancelled:
-        """The same; `PreconditionFailed` where what holds now is no longer what the call was judged by."""
+        """The same; raises `PreconditionFailed` if the policy changed since the call was judged."""
         condition = self._present.condition(cleared.authority, context) if self._present else None
         return await self._write(context, *drafts, condition=condition)
 
@@ -328,7 +329,7 @@ class ToolRunner:
                 await writing
             except asyncio.CancelledError as error:
                 if isinstance(writing.exception(), PreconditionFailed):
-                    # Nothing was begun.
+                    # Nothing was started.
                     raise
                 cancelled = error
                 writing.result()
@@ -338,7 +339,7 @@ class ToolRunner:
 
 
 async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
-    """A tool that asks the interpreter to exit has failed; it does not end the process."""
+    """A tool that raises SystemExit has failed; it does not end the process."""
     try:
         return await cleared.tool.execute(cleared.prepared, context)
     except (SystemExit, KeyboardInterrupt) as error:
@@ -346,28 +347,28 @@ async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
 
 
 async def _wait_uncancelled(work: "asyncio.Future[Any]") -> _Cancelled:
-    """Wait for something that must not be left half done; a cancellation counts once it has ended."""
+    """Wait for work that must not be interrupted; returns the cancellation that came meanwhile."""
     cancelled: _Cancelled = None
     while not work.done():
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError as error:
             cancelled = error
-        except Exception:  # noqa: BLE001 - it is in the future, for whoever asks for the result
+        except Exception:  # noqa: BLE001 - the future has it, for its reader
             break
     return cancelled
 
 
 def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> ToolResult:
-    """What a finished tool gave; whatever it raised becomes a failure that tells no internals."""
+    """The result of a finished tool; an exception becomes a failure without internals."""
     if running.cancelled():
         return _failed(
             cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if you still need it."
         )
     error = running.exception()
     if error is not None and is_transient(error):
-        # The store was away, and the tool has no fault. A question may be asked: an outcome now would close
-        # it to the person who is shown it. And what was handed over left off as its task does.
+        # The store failed, not the tool. Record no outcome: it would close an open question, and a
+        # delegated task resumes with its parent.
         cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
         raise AuditUnavailable(f"the outcome of {cleared.tool.name} is unknown: {cause}") from cause
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
@@ -395,7 +396,7 @@ def _internal_error(cleared: ClearedCall, reason: str) -> ToolResult:
 
 
 def _was_stopped(running: "asyncio.Future[ToolResult]") -> bool:
-    """It never ended by itself: whatever it did has no result."""
+    """It did not end by itself: whatever it did has no result."""
     return not running.done() or running.cancelled() or isinstance(running.exception(), CallCancelled)
 
 

@@ -1,4 +1,4 @@
-"""Makes what a tool gave back fit to be stored, shown and sent: no secrets, bounded, always encodable."""
+"""Makes a tool's result fit to be stored, shown and sent: redacted, bounded, always encodable."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,9 +16,9 @@ MAX_EXIT_CODE = 2**31
 
 
 def sanitize_result(result: ToolResult, limits: ToolLimits, redactor: Redactor) -> ToolResult:
-    """The result without secrets and bounded; `redacted` says whether any were masked, here or by the tool.
+    """The result redacted and bounded; `redacted` says whether anything was masked, here or by the tool.
 
-    Secrets go first and bounds come second, so that a cut can never hide half a secret.
+    Redaction comes first and bounds second, so that a cut can never hide half a secret.
     """
     cursor = None if result.next_page_cursor is None else sanitize_text(str(result.next_page_cursor))
     found = redactor.checked(
@@ -37,7 +37,7 @@ def sanitize_result(result: ToolResult, limits: ToolLimits, redactor: Redactor) 
         redacted = redacted or has_masks
     safe_cursor = safe["next_page_cursor"]
     caps = {"max_lines": limits.max_output_lines, "max_bytes": limits.max_output_bytes}
-    # No line is shorter than a byte: who asks for bytes is not held to the lines of a page.
+    # No line is shorter than a byte: a request for bytes is not limited by the lines of a page.
     asked = min(result.asked_bytes, limits.max_read_bytes)
     out = bound_text(safe["stdout"], **{name: max(cap, asked) for name, cap in caps.items()}, whole=MARK)
     err = bound_text(safe["stderr"], **caps, whole=MARK)
@@ -56,7 +56,7 @@ def sanitize_result(result: ToolResult, limits: ToolLimits, redactor: Redactor) 
 
 
 def redact_failure(failure: ToolFailure, redactor: Redactor) -> tuple[ToolFailure, bool]:
-    """The failure, and whether anything secret had to be masked in it."""
+    """The failure, and whether a secret was masked in it."""
     given = [sanitize_text(text) for text in (failure.tool_name, failure.message, failure.next_action)]
     safe = tool_name, message, next_action = [redactor.text(text) for text in given]
     return replace(failure, tool_name=tool_name, message=message, next_action=next_action), safe != given

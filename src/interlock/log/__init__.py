@@ -1,5 +1,5 @@
-"""The log: every fact, written ahead of its effect, chained by hashes, and the readings of it.
+"""The event log: every fact, written ahead of its effect and chained by hashes, and the queries on it.
 
-The only way anything in the store changes is through `writer.py`, together with the event that tells it.
-This layer must never hold an opinion: it records what the layers above decided.
+Everything in the store changes through `writer.py`, together with the event that records the change. This
+layer must never decide anything: it records what the layers above decided.
 """

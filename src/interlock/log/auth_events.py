@@ -1,4 +1,4 @@
-"""The kinds of events that tell who was let in over the network, and who was not. None holds a secret."""
+"""The kinds of events about access over the network. None contains a secret."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from interlock.log.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthEvent(Event):
-    """`name` is who the credential stands for, `who` the one that did this with it."""
+    """`name` is the identity of the credential, `who` the actor of the event."""
 
-    # Names and ids of our own making; what a person wrote was made safe before.
+    # Names and ids of our own making; a person's text was sanitized before.
     outside = ()
     credential_id: str
     name: str
@@ -23,7 +23,7 @@ class AuthTokenAdded(AuthEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthTokenRevoked(AuthEvent):
-    """`credential_kind` is token, browser, or code for a link that nobody opened yet.
+    """`credential_kind` is token, browser, or code for a login link that was not opened yet.
 
     `cancelled_tasks` and `stopped_runs` count what it had started, which ends in the same transaction.
     """
@@ -36,7 +36,7 @@ class AuthTokenRevoked(AuthEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthCodeIssued(AuthEvent):
-    """A link was made that lets one browser in, once."""
+    """A login link was issued, valid for one browser, once."""
 
     kind = "auth.code_issued"
     expires_us: int
@@ -44,7 +44,7 @@ class AuthCodeIssued(AuthEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthLogin(AuthEvent):
-    """A browser came in by a link. The credential is its cookie; `code_id` is the link's."""
+    """A browser logged in by a link. The credential is its cookie; `code_id` is the link's."""
 
     kind = "auth.login"
     code_id: str
@@ -53,7 +53,7 @@ class AuthLogin(AuthEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthLoginRefused(Event):
-    """`reason` is wrong, used, revoked or old; `unrecorded` is how many before it were not written down."""
+    """`reason` is wrong, used, revoked or old; `unrecorded` counts refusals before it without an event."""
 
     kind = "auth.login_refused"
     outside = ()

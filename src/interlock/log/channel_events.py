@@ -1,4 +1,4 @@
-"""The kinds of events that tell what reached people in other people's services, and who was turned away."""
+"""The kinds of events about chat channels: delivered replies, and refused senders."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from interlock.log.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplySent(Event):
-    """The whole answer to a task has arrived in a chat, in these messages."""
+    """The whole answer to a task was delivered to a chat, in these messages."""
 
     kind = "reply.sent"
     outside = ()
@@ -19,7 +19,7 @@ class ReplySent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyFailed(Event):
-    """It cannot be brought to its chat; `reason` is a sentence."""
+    """The answer cannot be delivered to its chat; `reason` is a sentence."""
 
     kind = "reply.failed"
     erasable = ("reason",)
@@ -31,7 +31,7 @@ class ReplyFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRefused(Event):
-    """Somebody who is not allowed wrote. `unrecorded` is how many before were not written down."""
+    """A message from a sender who is not allowed. `unrecorded` counts those before it without an event."""
 
     kind = "channel.refused"
     outside = ()
@@ -44,7 +44,7 @@ class ChannelRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPassedOver(Event):
-    """Something came that cannot be read; it will not be asked for again."""
+    """An update that cannot be read; it will not be requested again."""
 
     kind = "channel.passed_over"
     outside = ()

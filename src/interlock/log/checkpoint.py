@@ -1,4 +1,4 @@
-"""Checkpoints bind all streams together; an anchor is one line of it, to be kept elsewhere."""
+"""Checkpoints bind all streams together; an anchor is the hash of one, to be kept elsewhere."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _ANCHOR = re.compile(r"interlock-anchor:1:([0-9a-f]{32}):(\d+):([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The hash of one checkpoint: enough to show later that nothing before it was changed."""
+    """The hash of one checkpoint: enough to prove later that nothing before it was changed."""
 
     store_id: str
     seq: int
@@ -45,11 +45,11 @@ def store_id(connection: DbConnection) -> str:
 
 
 async def write_checkpoint(log: EventLog) -> Anchor:
-    """Record the heads that moved since the last checkpoint, and anchor the record."""
+    """Record the heads that moved since the last checkpoint, and return an anchor of the record."""
 
     def work(transaction: Transaction) -> Anchor:
         connection = transaction.connection
-        # The head of the system stream is locked from here on: checkpoints follow one another.
+        # This locks the head of the system stream: checkpoints are serial.
         transaction.next_seq()
         previous_seq, covered = _covered(connection)
         identity = store_id(connection)
@@ -69,7 +69,7 @@ async def write_checkpoint(log: EventLog) -> Anchor:
 
 
 def _covered(connection: DbConnection) -> tuple[int, dict[str, int]]:
-    """How far all checkpoints so far reach, read from the chain itself and nothing beside it."""
+    """How far all checkpoints so far reach, read from the chain itself and nothing else."""
     last = 0
     covered: dict[str, int] = {}
     for seq, facts in connection.query(CHECKPOINTS):

@@ -1,4 +1,4 @@
-"""Which content may be missing: that of events which a `log.erased` in the system stream names."""
+"""Which content may be missing: that of events named by a `log.erased` in the system stream."""
 
 from bisect import bisect_right
 from typing import NamedTuple
@@ -11,7 +11,7 @@ ERASURES = "SELECT facts FROM events WHERE stream = 'system' AND kind = 'log.era
 
 
 class ErasedRange(NamedTuple):
-    """Numbers from `first` to `last`, of what happened before a time."""
+    """The numbers `first` to `last`, as far as they are older than `before_us`."""
 
     first: int
     last: int
@@ -19,7 +19,7 @@ class ErasedRange(NamedTuple):
 
 
 class RecordedErasures:
-    """All that are on record, read once."""
+    """All recorded erasures, read once."""
 
     def __init__(self, connection: DbConnection) -> None:
         self._spans: dict[str, list[ErasedRange]] = {}
@@ -31,9 +31,9 @@ class RecordedErasures:
             spans.sort()
 
     def covers(self, header: EventHeader) -> bool:
-        """Whether one of them says that the content of this event was erased."""
+        """Whether the content of this event was erased on record."""
         spans = self._spans.get(header.stream, [])
-        # Nothing is erased twice, so no two of them overlap.
+        # Nothing is erased twice, so no two spans overlap.
         place = bisect_right(spans, header.seq, key=lambda span: span.first)
         if place == 0:
             return False
@@ -42,7 +42,7 @@ class RecordedErasures:
 
 
 def _spans(event: LogErased) -> list[ErasedRange]:
-    """Empty where the record was changed into something else; that by itself is another fault."""
+    """Empty where the record was changed into something else; the hash chain reports that."""
     try:
         return [ErasedRange(int(first), int(last), int(event.before_us)) for first, last in event.ranges]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What every event is."""
+"""The base class of all events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A fact. Its fields are its payload: facts that stay for good, and content that can be erased."""
+    """A fact. Its fields are its payload: permanent facts, and content that can be erased."""
 
     kind: ClassVar[str]
-    # The fields with texts, arguments, results and paths. Erased, each of them reads None.
+    # The fields with texts, arguments, results and paths. After an erasure each is None.
     erasable: ClassVar[tuple[str, ...]] = ()
-    # The fields that hold somebody else's words and were not made safe before. Unless a kind says which,
-    # all of them are searched for secrets.
+    # The fields with untrusted text that is not redacted yet. None redacts all fields.
     outside: ClassVar[tuple[str, ...] | None] = None
 
     def payload(self) -> dict[str, Any]:
@@ -27,7 +26,7 @@ _READERS: dict[type[Event], FieldReader] = {}
 
 
 def field_reader_of(event: type[Event]) -> FieldReader:
-    """A kind's field names and the quickest way to all their values."""
+    """A kind's field names and the fastest reader of their values."""
     known = _READERS.get(event)
     if known is None:
         known = _READERS[event] = _reader(event)

@@ -1,6 +1,6 @@
-"""Events as JSON lines, a page at a time: a long log is never in memory whole.
+"""Exports events as JSON lines, a page at a time: a long log is never in memory whole.
 
-Whoever serves a slow reader takes page after page, each from a short reading of its own.
+To serve a slow reader, take page after page, each in a short read transaction of its own.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class EventExportCursor:
-    """How far an export of one stream, or of all, has come, and where it ends: what is there now."""
+    """The progress of an export of one stream, or of all, and its end: the last event at its start."""
 
     stream: str | None
     after: LogCursor
@@ -29,7 +29,7 @@ class EventExportCursor:
 def begin_event_export(
     connection: DbConnection, stream: str | None, *, after: LogCursor = LOG_START
 ) -> EventExportCursor:
-    """A stream's place is its number; that of all streams is a cursor."""
+    """Begin an export. A position in one stream is its seq; in all streams, a log cursor."""
     if stream is None:
         return EventExportCursor(None, after, end_of_log(connection))
     return EventExportCursor(stream, after, LogCursor(0, connection.query(LAST_SEQ, (stream,))[0][0]))
@@ -38,7 +38,7 @@ def begin_event_export(
 def read_event_export_page(
     connection: DbConnection, place: EventExportCursor
 ) -> tuple[list[bytes], EventExportCursor | None]:
-    """The next lines, and the place behind them; None at the end."""
+    """The next lines, and the cursor behind them; None at the end."""
     if place.stream is None:
         events = read_all(connection, after=place.after, limit=PAGE)
         placed = [(stored.cursor, stored) for stored in events]
@@ -53,7 +53,7 @@ def read_event_export_page(
 
 
 def export_events(connection: DbConnection, stream: str | None = None) -> Iterator[bytes]:
-    """Every event of a stream, or of all of them, as one connection sees it."""
+    """Every event of a stream, or of all streams, in one snapshot."""
     place: EventExportCursor | None = begin_event_export(connection, stream)
     while place is not None:
         lines, place = read_event_export_page(connection, place)
@@ -65,7 +65,7 @@ def _order(cursor: LogCursor) -> tuple[int, int]:
 
 
 def _line(stored: StoredEvent) -> bytes:
-    """Facts and content as texts, exactly as they were hashed: encoded again they may look different."""
+    """Facts and content as the exact hashed texts: encoded again they may differ."""
     line = {
         "type": "event",
         **header_json(stored),

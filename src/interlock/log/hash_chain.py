@@ -1,10 +1,10 @@
-"""How one event is bound to all before it. Any language can check it: see docs/events.md.
+"""The hash chain over events. Any language can check it: see docs/events.md.
 
     content_hash = sha256(salt ‖ content)
     hash = sha256(prev_hash ‖ header ‖ sha256(facts) ‖ content_hash)
 
-The content enters only by its hash, so it can be erased later and the chain still holds. The salt is erased
-with it: without the salt, a short text cannot be guessed from its hash.
+The content enters only by its hash, so it can be erased later and the chain still verifies. The salt is
+erased with it: without the salt, a short text cannot be guessed from its hash.
 """
 
 import os
@@ -16,16 +16,16 @@ from hashlib import blake2b, sha256
 import orjson
 
 GENESIS = b"\0" * 32
-# In place of the hash, for an event that has no content.
+# Replaces the hash of an event without content.
 NO_CONTENT = b"\0" * 32
 SALT_BYTES = 16
-# Of this process, and stored nowhere. A system call for each salt would let another thread take the GIL.
+# Per process, and stored nowhere. A system call for each salt would let another thread take the GIL.
 _SALT_KEY = os.urandom(32)
 
 
 @dataclass(frozen=True, slots=True)
 class EventHeader:
-    """What can never be erased about an event."""
+    """The part of an event that is never erased."""
 
     id: str
     time_us: int
@@ -55,14 +55,14 @@ def hash_content(salt: bytes, content: bytes) -> bytes:
 
 
 def new_salt(event_id: str) -> bytes:
-    """Different for each event, and unpredictable to anyone outside this process."""
+    """Different for each event, and unpredictable outside this process."""
     return blake2b(event_id.encode(), key=_SALT_KEY, digest_size=SALT_BYTES).digest()
 
 
 def new_event_id() -> str:
-    """A fresh id that sorts by its time: 48 bits of milliseconds, then 80 random bits, in hex.
+    """A new id that sorts by time: 48 bits of milliseconds, then 80 random bits, in hex.
 
-    Unique, not secret: a system call for each id would hand the interpreter to another thread.
+    Unique, not secret: a system call for each id would let another thread take the GIL.
     """
     milliseconds = time.time_ns() // 1_000_000
     return f"{milliseconds:012x}{random.getrandbits(80):020x}"

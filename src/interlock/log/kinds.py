@@ -1,9 +1,8 @@
-"""Every kind of event, as frozen dataclasses; those of work are in `task_events.py`, those of
-who came in are in `auth_events.py`, those of answers in chats in `channel_events.py`.
+"""Every kind of event, as frozen dataclasses; the other `*_events.py` modules define a part of them.
 
 docs/events.md lists them; a test keeps it complete.
-A kind that has been released keeps its name, and its fields only grow: old rows stay readable. A reader
-that meets a kind it does not know gets `UnknownEvent`.
+A released kind keeps its name, and its fields only grow: old rows stay readable. A reader that meets an
+unknown kind gets `UnknownEvent`.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +43,7 @@ class SessionModeChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionModelChanged(Event):
-    """Empty is the model that every session has unless another was chosen for it."""
+    """An empty name is the default model."""
 
     kind = "session.model_changed"
     who: str
@@ -69,7 +68,7 @@ class SessionArchived(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDeleted(Event):
-    """The session is hidden: nothing lists it or goes on with it. Nothing of it is erased."""
+    """The session is hidden: it is not listed and cannot continue. Nothing is erased."""
 
     kind = "session.deleted"
     who: str
@@ -77,7 +76,7 @@ class SessionDeleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAppended(Event):
-    """Points at the transcript row with the same number and vouches for its content.
+    """Refers to the transcript row with the same number and authenticates its content.
 
     The hash is erased with the row: it has no salt, and a short text could be guessed from it.
     """
@@ -93,7 +92,7 @@ class MessageAppended(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsChanged(Event):
-    """`changes` maps each changed field to its old and new value; the hash vouches for the whole."""
+    """`changes` maps each changed field to its old and new value; the hash covers the whole document."""
 
     kind = "settings.changed"
     who: str
@@ -104,7 +103,7 @@ class SettingsChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorityCompiled(Event):
-    """What a digest stands for: `form` is the JSON text whose sha256 it is."""
+    """The authority behind a digest: `form` is the JSON text whose sha256 it is."""
 
     kind = "authority.compiled"
     digest: str
@@ -115,7 +114,7 @@ class AuthorityCompiled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheckpoint(Event):
-    """The heads of all streams that grew since the checkpoint before, as (stream, seq, hash)."""
+    """The heads of all streams that grew since the previous checkpoint, as (stream, seq, hash)."""
 
     kind = "log.checkpoint"
     store_id: str
@@ -125,7 +124,7 @@ class LogCheckpoint(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogErased(Event):
-    """Content of the stream `of` was erased: of the numbers in `ranges`, from first to last.
+    """Content of the stream `of` was erased: that of the events in `ranges`, from first to last.
 
     `who` is the operator, or `retention` where its age was the reason.
     """
@@ -142,7 +141,7 @@ class LogErased(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallEvent(Event):
-    """What every event about a tool call carries."""
+    """The fields of every event about a tool call."""
 
     call_id: str
     tool_name: str
@@ -157,14 +156,14 @@ class ToolCallStarted(ToolCallEvent):
 
     kind = "tool_call.started"
     erasable = ("requested_name", "arguments")
-    # The arguments were made safe before they were cut.
+    # The arguments were redacted before they were cut.
     outside = ("call_id", "requested_name")
     requested_name: str
     arguments: Any
     effect: str
     timeout_seconds: float
     sandbox: str = "none"
-    # Where something in the arguments is masked: the hash of what is kept of them, as they were given.
+    # If an argument is masked: the hash of the stored arguments before masking.
     arguments_seal: str = ""
 
 
@@ -183,11 +182,11 @@ class ToolCallCompleted(ToolCallEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallFailed(ToolCallEvent):
-    """Of a call that was refused it keeps the arguments; where it ran, `tool_call.started` has them."""
+    """A refused call has its arguments here; of a call that ran, `tool_call.started` has them."""
 
     kind = "tool_call.failed"
     erasable = ("requested_name", "error", "next_action", "arguments")
-    # The arguments were made safe before they were cut.
+    # The arguments were redacted before they were cut.
     outside = ("call_id", "requested_name", "error", "next_action")
     requested_name: str
     error: str
@@ -200,7 +199,7 @@ class ToolCallFailed(ToolCallEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallDenied(ToolCallFailed):
-    """Refused by a policy, before anything was intended, or found out by the tool while it ran."""
+    """Refused by a policy before the intent was recorded, or by the tool while it ran."""
 
     kind = "tool_call.denied"
     layer: str
@@ -216,9 +215,9 @@ class ToolCallInterrupted(ToolCallEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRestored(ToolCallEvent):
-    """The call's command changed protected names, and they were put back before its outcome.
+    """The call's command changed protected names, and they were restored before its outcome.
 
-    A path that could not be put back says so.
+    A path that could not be restored says so.
     """
 
     kind = "tool_call.restored"
@@ -228,7 +227,7 @@ class ToolCallRestored(ToolCallEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskUserEvent(Event):
-    """What every event about a question carries. Its parent is the call that asked."""
+    """The fields of every event about a question. Its parent is the call that asked."""
 
     question_id: str
     call_id: str
@@ -237,7 +236,7 @@ class AskUserEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskUserAsked(AskUserEvent):
-    """A question was put; its call waits, without an outcome, until it is answered or closed."""
+    """A question was asked; its call has no outcome until it is answered or closed."""
 
     kind = "ask_user.asked"
     erasable = ("question",)
@@ -255,7 +254,7 @@ class AskUserAnswered(AskUserEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskUserExpired(AskUserEvent):
-    """It was closed without an answer."""
+    """A question was closed without an answer."""
 
     kind = "ask_user.expired"
     erasable = ("reason",)
@@ -265,7 +264,7 @@ class AskUserExpired(AskUserEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxProbed(Event):
-    """What was tried against a sandbox; each row has a name, whether it holds, and a detail."""
+    """The result of a sandbox probe; each row has a name, whether the check holds, and a detail."""
 
     kind = "sandbox.probed"
     backend: str
@@ -275,8 +274,8 @@ class SandboxProbed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedRestored(Event):
-    """A process was killed while something of it ran that had changed protected names; they were put back
-    by another one. A path that could not be put back says so."""
+    """A process was killed while its child had changed protected names; another process restored them. A
+    path that could not be restored says so."""
 
     kind = "protected.restored"
     erasable = ("paths",)
@@ -299,7 +298,7 @@ class ToolsUnavailable(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoStarted(Event):
-    """A person takes changes of files back; `of` is the session, task or call that made them."""
+    """A person undoes file changes; `of` is the session, task or call that made them."""
 
     kind = "undo.started"
     erasable = ("paths",)
@@ -311,7 +310,7 @@ class UndoStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoFinished(Event):
-    """`left` has the path and the reason of every file that was not taken back."""
+    """`left` has the path and the reason of every file that was not restored."""
 
     kind = "undo.finished"
     erasable = ("restored", "left")
@@ -322,7 +321,7 @@ class UndoFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownEvent(Event):
-    """A kind of another version of Interlock, kept as it was written."""
+    """A kind of another version of Interlock, with its fields as written."""
 
     kind = "unknown"
     written_kind: str
@@ -368,7 +367,7 @@ KINDS: dict[str, type[Event]] = {
 
 
 def merge_payload(facts: str | bytes, content: str | bytes | None) -> dict[str, Any]:
-    """All fields that a row has left. What is not a JSON object is kept under the column's name."""
+    """All fields of a row that are not erased. A column that is no JSON object is kept under its name."""
     fields: dict[str, Any] = {}
     for name, text in (("facts", facts), ("content", content)):
         if text is None:
@@ -382,7 +381,7 @@ def merge_payload(facts: str | bytes, content: str | bytes | None) -> dict[str, 
 
 
 def decode_event(kind: str, facts: str | bytes, content: str | bytes | None = None) -> Event:
-    """The event a row holds; fields that this version does not know are left out."""
+    """The event of a row; fields unknown to this version are dropped."""
     stored = merge_payload(facts, content)
     event = KINDS.get(kind)
     if event is None:

@@ -1,7 +1,7 @@
-"""Leases as the rows of a table: one holder of each key, for a while, by the clock that all of them share.
+"""Leases as table rows: one holder per key, for a limited time, by a clock that all holders share.
 
-That clock is PostgreSQL's, or with SQLite the time since this machine started, which nobody can set. The
-token only grows. What a holder does in between, and must not do late, is asked of its own clock (`now`).
+That clock is PostgreSQL's, or with SQLite the time since this machine started, which cannot be set. The
+token only grows. Between renewals a holder checks its own deadline by `boot_clock`.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from interlock.core.text import sanitize_text
 from interlock.log.writer import Transaction
 
-# A token begins at the database's time, so that one from before a restore is never met again.
+# A token begins at the database's time, so that one from before a restore never occurs again.
 _TAKE = """
 INSERT INTO TABLE_OF_LEASES (THE_KEY, token, holder, expires_ms)
 VALUES (?, {NOW_MS}, ?, {LEASE_MS} + ?)
@@ -35,12 +35,12 @@ WHERE THE_KEY = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}
 
 
 def boot_clock() -> float:
-    """This machine's own clock, which goes on while it sleeps, or this process is stopped."""
+    """Seconds since this machine started, suspended time included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseTable:
-    """Each is asked within a transaction on the stream that the key belongs to.
+    """Every method needs a transaction on the stream that the key belongs to.
 
     The stream's head is locked first. Heads come before leases everywhere: two locks in one order cannot
     deadlock.
@@ -56,7 +56,7 @@ class LeaseTable:
         self._milliseconds = int(seconds * 1000)
 
     def take(self, transaction: Transaction, key: str | int, holder: str) -> int | None:
-        """The new holder's token, or None while somebody else has it."""
+        """The new holder's token, or None while the lease is held."""
         transaction.next_seq()
         rows = transaction.connection.query(self._take, (key, sanitize_text(holder), self._milliseconds))
         return int(rows[0][0]) if rows else None
@@ -64,7 +64,7 @@ class LeaseTable:
     def take_over(
         self, is_gone: Callable[[str], bool] | None, transaction: Transaction, key: str | int, holder: str
     ) -> int | None:
-        """The same, also where it is held by somebody who is known to have gone; None: nobody can know."""
+        """Like `take`, but also from a holder that `is_gone`; it is None where that is unknown."""
         token = self.take(transaction, key, holder)
         if token is not None or is_gone is None:
             return token
@@ -83,5 +83,5 @@ class LeaseTable:
         transaction.connection.change(self._give_back, (key, token))
 
     def is_held(self, transaction: Transaction, key: str | int, token: int) -> bool:
-        """Until the commit nobody else can take it."""
+        """Whether the lease is held; until the commit no other holder can take it."""
         return bool(transaction.connection.query(self._is_held, (key, token)))

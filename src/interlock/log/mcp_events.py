@@ -1,5 +1,5 @@
-"""The kinds of events that tell of foreign servers and their tools: who added, classed and removed
-them, what changed in them, and how their processes fared."""
+"""The kinds of events about MCP servers and their tools: added, classified and removed ones, changes in
+their definitions, and failures."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from interlock.log.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerAdded(Event):
-    """`definition` is how it is reached and how far it may go; secrets are in it by reference alone."""
+    """`definition` has the address and the limits of the server; secrets only by reference."""
 
     kind = "mcp.server_added"
     who: str
@@ -27,7 +27,7 @@ class McpServerRemoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerStarted(Event):
-    """A connection. `calls_itself` are the server's own words."""
+    """A connection was made. `calls_itself` is the server's own name for itself."""
 
     kind = "mcp.server_started"
     erasable = ("calls_itself",)
@@ -40,7 +40,7 @@ class McpServerStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerFailed(Event):
-    """It could not be reached, or had to be given up."""
+    """The server could not be reached, or was abandoned."""
 
     kind = "mcp.server_failed"
     erasable = ("reason",)
@@ -50,7 +50,7 @@ class McpServerFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpRestored(Event):
-    """What a server changed although it is protected was put back when it ended."""
+    """Protected files that a server had changed were restored when it ended."""
 
     kind = "mcp.restored"
     erasable = ("paths",)
@@ -60,7 +60,7 @@ class McpRestored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpToolsListed(Event):
-    """What a server offers is no longer what it offered. `unusable` says of each why."""
+    """A server's list of tools changed. `unusable` gives the reason for each unusable tool."""
 
     kind = "mcp.tools_listed"
     erasable = ("unusable",)
@@ -72,7 +72,7 @@ class McpToolsListed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpToolChanged(Event):
-    """A tool's definition is another one. Where it was classed, the class does not hold any more."""
+    """A tool's definition changed. If it was classified, the class is no longer valid."""
 
     kind = "mcp.tool_changed"
     server: str
@@ -85,7 +85,7 @@ class McpToolChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpNameClash(Event):
-    """A tool that is not registered, since its name here would be another's as well."""
+    """A tool was not registered because its name here would clash with another's."""
 
     kind = "mcp.name_clash"
     server: str
@@ -95,7 +95,7 @@ class McpNameClash(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpToolClassed(Event):
-    """Without modes the class was taken away. `vouched`: no wall holds it to these modes but a word."""
+    """Without modes the class was removed. `vouched`: no sandbox enforces these modes; a person vouches."""
 
     kind = "mcp.tool_classed"
     who: str

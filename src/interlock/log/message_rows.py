@@ -1,4 +1,4 @@
-"""The transcript rows that `message.appended` vouches for: one row, one number, one hash."""
+"""The transcript rows that `message.appended` authenticates: one row, one number, one hash."""
 
 from hashlib import sha256
 

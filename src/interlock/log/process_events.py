@@ -1,4 +1,4 @@
-"""The kinds of events that tell of processes: what was started, what ended, what would not stay up."""
+"""The kinds of events about processes: starts, exits and crash loops."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from interlock.log.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStarted(Event):
-    """A process that looks after others began; they stand under it."""
+    """A supervisor started; its workers are its children in the tree."""
 
     kind = "process.started"
     role: str
@@ -17,7 +17,7 @@ class ProcessStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpawned(Event):
-    """`place` is its number among its kind; `starts` counts how often that place was filled."""
+    """`place` is the worker's slot; `starts` counts how often that slot was filled."""
 
     kind = "worker.spawned"
     place: int
@@ -27,7 +27,7 @@ class WorkerSpawned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStarted(Event):
-    """A process takes up tasks from now on. `worker` is what leases and `task.started` call it."""
+    """A worker takes tasks from now on. `worker` is its name in leases and `task.started`."""
 
     kind = "worker.started"
     # As in `task.started`: the two are compared.
@@ -39,7 +39,7 @@ class WorkerStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerExited(Event):
-    """`code` is its exit code, or minus the number of the signal that ended it."""
+    """`code` is the exit code, or minus the number of the signal that killed it."""
 
     kind = "worker.exited"
     place: int
@@ -50,7 +50,7 @@ class WorkerExited(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashLoopDetected(Event):
-    """So many ends in a row, none of them after a stable run: it is not started again."""
+    """So many exits in a row without a stable run: the worker is not started again."""
 
     kind = "crash_loop.detected"
     place: int

@@ -1,8 +1,7 @@
-"""A session's tree of causes, hung under the processes in which it happened: which supervisor started which
-worker, and which attempt at which task ran there.
+"""A session's tree of events, grouped by process: supervisor, worker, attempt at a task.
 
-A worker is known by its name: `worker.started` in the system stream and `task.started` in the session's
-say the same. What somebody else did later about an attempt stands where it was done.
+A worker is identified by its name: `worker.started` in the system stream and `task.started` in the
+session's have the same. Later events about an attempt belong to the process that caused them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +22,7 @@ ORDER BY seq
 
 @dataclass(slots=True)
 class UnrecordedProcess:
-    """A process that the log tells nothing of but its name: a terminal, or a version from before."""
+    """A process known only by its name: a terminal, or one of an older version."""
 
     worker: str
     children: list[EventNode] = field(default_factory=list)
@@ -34,7 +33,7 @@ class UnrecordedProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTree:
-    """What happened in no process that works; then the processes, each with what happened in it."""
+    """The events outside of all workers; then the processes, each with its events."""
 
     outside: list[EventNode]
     processes: list[EventNode]
@@ -46,16 +45,16 @@ class ProcessTree:
 
 
 def read_process_events(connection: DbConnection) -> list[StoredEvent]:
-    """All that is told of workers and of who started them."""
+    """All events about workers and their supervisors."""
     return [stored_event_from_row(row) for row in connection.query(READ_PROCESSES, _KINDS)]
 
 
 def build_process_tree(events: Iterable[StoredEvent], processes: Sequence[StoredEvent]) -> ProcessTree:
-    """`events` are a session's, in order; of the processes only those remain that had a part in them."""
+    """`events` are a session's, in order; processes that had no part in them are dropped."""
     roots = build_tree(processes)
     workers = _Workers(roots)
     nodes: dict[str, EventNode] = {}
-    # The attempt that each event stands in, and the newest one at each task.
+    # The attempt that each event belongs to, and the newest attempt at each task.
     attempt_of: dict[str, EventNode] = {}
     newest: dict[str, EventNode] = {}
     outside: list[EventNode] = []
@@ -69,7 +68,7 @@ def build_process_tree(events: Iterable[StoredEvent], processes: Sequence[Stored
         parent = nodes.get(header.parent) if header.parent else None
         attempt = attempt_of.get(parent.stored.header.id) if parent else None
         if attempt is not None and header.task and newest.get(header.task, attempt) is not attempt:
-            # Whoever went on with the task did it.
+            # A later attempt caused this event.
             parent = attempt = newest[header.task]
         if attempt is not None:
             attempt_of[header.id] = attempt
@@ -78,7 +77,7 @@ def build_process_tree(events: Iterable[StoredEvent], processes: Sequence[Stored
 
 
 class _Workers:
-    """Where the attempts of each worker stand."""
+    """Finds the node for the attempts of each worker."""
 
     def __init__(self, roots: Sequence[EventNode]) -> None:
         self._known = {
@@ -90,7 +89,7 @@ class _Workers:
         self.unrecorded: dict[str, UnrecordedProcess] = {}
 
     def home_of(self, stored: StoredEvent) -> list[EventNode] | None:
-        """None for what begins no attempt, or does not say any more in whose hands."""
+        """The children of the attempt's worker; None if the event is no attempt or names no worker."""
         name = _worker(stored) if stored.header.kind == "task.started" else None
         if name is None:
             return None
@@ -111,7 +110,7 @@ def _all(node: EventNode) -> Iterable[EventNode]:
 
 
 def _with_a_part(nodes: Sequence[EventNode]) -> list[EventNode]:
-    """Those with an attempt somewhere below; with a process also how it ended."""
+    """The nodes with an attempt below them; those of processes also keep their exit."""
     kept = []
     for node in nodes:
         if node.stored.header.kind == "task.started":

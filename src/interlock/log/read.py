@@ -1,4 +1,4 @@
-"""Reads the log back: one stream by its numbers, or all streams behind one cursor.
+"""Reads the log: one stream by its numbers, or all streams from one cursor.
 
 A cursor over all streams never passes an open transaction: on PostgreSQL rows become visible in another
 order than they were numbered in, and a reader that went by number alone would skip some for ever.
@@ -47,7 +47,7 @@ ORDER BY txid DESC, position DESC LIMIT ?
 
 PAGE = 2000
 
-# What a column of the store can hold ends before this.
+# The bound of a column of the store.
 _BEYOND = 2**63
 _MAX_SHOWN_CHARS = 100
 
@@ -60,7 +60,7 @@ def parse_event_number(digits: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LogCursor:
-    """A place in the order of all events; to be kept and given back, not to be read."""
+    """A position in the order of all events; opaque to callers."""
 
     txid: int = 0
     position: int = 0
@@ -84,7 +84,7 @@ LOG_START = LogCursor()
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One row of the log. An event without content has neither a salt nor a hash of it."""
+    """One row of the log. An event without content has neither salt nor content hash."""
 
     header: EventHeader
     facts: str
@@ -123,7 +123,7 @@ def read_stream(
 
 
 def iter_stream(connection: DbConnection, stream: str) -> Iterator[StoredEvent]:
-    """A stream from its beginning, a page at a time."""
+    """A stream from its beginning, read in pages."""
     after = 0
     while page := read_stream(connection, stream, after_seq=after):
         yield from page
@@ -139,7 +139,7 @@ def read_all(
 
 
 def newest_cursors(connection: DbConnection, count: int) -> list[LogCursor]:
-    """The places of the newest events that are safe to have seen, newest first."""
+    """The positions of the newest events before any open transaction, newest first."""
     rows = connection.query(LAST_CURSORS[connection.dialect], (count,))
     return [LogCursor(txid, position) for txid, position in rows]
 

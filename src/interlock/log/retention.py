@@ -1,8 +1,8 @@
-"""Erases content: what is older than the operator wants to keep, and all of a deleted session.
+"""Erases content that is older than the operator wants to keep.
 
 The facts of an event and the hash of its content stay, so the chain still verifies (docs/decisions/0008).
-A task's messages go together or not at all, and so do a question's events: neither a model nor a check
-meets half of one.
+The messages of a task are erased together or not at all, and so are the events of a question: neither a
+model nor a check meets half of one.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ def _listed(kinds: Iterable[str]) -> str:
 
 QUESTIONS = _listed(_QUESTION_KINDS)
 
-# A task's events are as old as its end; what belongs to no task is as old as itself.
+# A task's events are as old as its end; other events are as old as themselves.
 _OLD = """
 FROM events e LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
 WHERE e.stream = ? AND e.content IS NOT NULL
@@ -54,7 +54,7 @@ STILL_THERE = """
 SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS NOT NULL
 """
 
-# Messages that belong to no task: a person's, and what was said to it until their next one.
+# Messages that belong to no task: a person's, and the replies to it up to the next one.
 LOOSE_MESSAGES = """
 SELECT m.seq, m.role, m.time_us FROM messages m
 JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
@@ -70,7 +70,7 @@ IS_AT_WORK = """
 SELECT 1 FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') LIMIT 1
 """
 
-# In the order in which a whole session is erased, so that the two do not wait for each other.
+# In the order in which a whole session is erased, so that the two cannot deadlock.
 ERASE_MESSAGE = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ? AND seq = ?"
 ERASE_QUESTION = """
 UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL
@@ -79,7 +79,7 @@ WHERE intent_id = ? AND session_id = ?
 ERASE_REASONS = """
 UPDATE tasks SET reason = NULL WHERE session_id = ? AND reason IS NOT NULL AND ended_us < ?
 """
-# What a run was about, and what its steps handed over, goes when the run has ended long enough ago.
+# A run's definition, input and artifacts are erased when the run ended long enough ago.
 ERASE_RUN = """
 UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ? AND ended_us < ?
 """
@@ -95,13 +95,13 @@ _STREAMS_AT_ONCE = 100
 _DAY_US = 86_400_000_000
 _HOUR_SECONDS = 3600.0
 _NEVER = 2**63 - 1
-# In place of a person, where content was erased for its age.
+# Replaces the actor where content was erased for its age.
 BY_AGE = "retention"
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What was erased, and before what time it had happened."""
+    """The counts of a sweep. Content older than `before_us` was erased."""
 
     before_us: int
     streams: int = 0
@@ -115,7 +115,7 @@ class SweepReport:
 
 
 class Retention:
-    """`days` is how long things are kept, at least; at midnight (UTC) what is older goes."""
+    """Erases content older than `days`, at midnight UTC."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Retention:
         *,
         forget_before: Callable[[int], None] = lambda _time_us: None,
     ) -> None:
-        """`forget_before` lets go of what is kept beside the store of what the log masks."""
+        """`forget_before` drops the unmasked copies that are kept outside the store."""
         self._forget_before = forget_before
         self._threads = DaemonThreadPool("interlock-retention")
         self._events = log
@@ -140,7 +140,7 @@ class Retention:
         return (self._clock_us() - self._days * _DAY_US) // _DAY_US * _DAY_US
 
     async def sweep(self) -> SweepReport:
-        """Erase all that is old enough. What it was interrupted in, the next one finishes."""
+        """Erase all that is old enough. The next sweep finishes an interrupted one."""
         before_us, after = self.before_us, ""
         swept = SweepReport(before_us)
         while (page := await self._database.read(_page(after, before_us))).last:
@@ -152,12 +152,12 @@ class Retention:
         return swept
 
     async def forget_local_files(self) -> None:
-        """Only what this machine keeps beside the store. Others look after what they keep."""
+        """Only the files that this machine keeps outside the store. Each machine cleans up its own."""
         before_us = self.before_us
         await self._threads.start(lambda: self._forget_before(before_us))
 
     async def run_hourly(self) -> None:
-        """Until it is cancelled. A sweep that fails is tried again in the next hour."""
+        """Run until cancelled. A sweep that fails is retried in the next hour."""
         while True:
             if self.before_us != self._swept_before_us:
                 try:
@@ -186,7 +186,7 @@ class _Page:
 
 
 def _page(after: str, before_us: int) -> Callable[[DbConnection], _Page]:
-    """The next streams; which of them have something to erase."""
+    """The next streams, and which of them have something to erase."""
 
     def read(connection: DbConnection) -> _Page:
         streams = [str(row[0]) for row in connection.query(STREAMS, (after, _STREAMS_AT_ONCE))]
@@ -197,9 +197,9 @@ def _page(after: str, before_us: int) -> Callable[[DbConnection], _Page]:
 
 
 def _planned(connection: DbConnection, stream: str, before_us: int) -> list[list[Row]]:
-    """What goes in each transaction: the words of whole tasks first, then everything else.
+    """The rows of each transaction: the messages of whole tasks first, then everything else.
 
-    It stays right while others work: what has ended does not begin again.
+    The plan stays valid while others write: a task that has ended does not start again.
     """
     end = _end_of_loose(connection, stream, before_us)
     words: dict[str | None, list[Row]] = {}
@@ -221,13 +221,13 @@ def _planned(connection: DbConnection, stream: str, before_us: int) -> list[list
 def _erasing(
     stream: str, before_us: int, batch: Sequence[Row]
 ) -> Callable[[Transaction], LogErased | None]:
-    """One transaction's work, with the one event that tells it; None where nothing is left to do.
+    """The work of one transaction, with the one event that records it; None if nothing is left to do.
 
     The event is in the system stream: in the session's own it would make the session look used.
     """
 
     def work(transaction: Transaction) -> LogErased | None:
-        # Two who sweep at once do so one after the other.
+        # This serialises concurrent sweeps.
         transaction.next_seq()
         connection = transaction.connection
         rows = _still_there(connection, stream, batch)
@@ -263,7 +263,7 @@ def _still_there(connection: DbConnection, stream: str, batch: Sequence[Row]) ->
 
 
 def _end_of_loose(connection: DbConnection, stream: str, before_us: int) -> int:
-    """Where the first exchange begins that is not old as a whole."""
+    """The seq of the first exchange that is not old as a whole."""
     rows = connection.query(LOOSE_MESSAGES, (stream,))
     place = next((place for place, row in enumerate(rows) if row[2] >= before_us), None)
     if place is None:
@@ -274,7 +274,7 @@ def _end_of_loose(connection: DbConnection, stream: str, before_us: int) -> int:
 
 
 def number_ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers in order as first and last of each run."""
+    """Sorted numbers as [first, last] ranges."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

@@ -1,5 +1,4 @@
-"""The kinds of events that tell of runs: where a workflow has come to, who stopped it, who went on; and of
-plans that became work."""
+"""The kinds of events about workflow runs and the nodes they entered, and about plans that were built."""
 
 from dataclasses import dataclass, field
 
@@ -8,9 +7,8 @@ from interlock.log.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """The scope of all that happens in a run. `digest` names the files that it was begun with,
-    `credential_id` the token or the browser that started it, if one did.
-    """
+    """The scope of all events in a run. `digest` identifies the files it was started with, `credential_id`
+    the token or browser that started it, if any."""
 
     kind = "run.started"
     workflow: str
@@ -23,7 +21,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPaused(Event):
-    """By a person, or because a step did not get to an end: then `reason` says why."""
+    """Paused by a person, or because a step did not finish: then `reason` says why."""
 
     kind = "run.paused"
     erasable = ("reason",)
@@ -33,8 +31,9 @@ class RunPaused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(Event):
-    """`agents` are the hashes that a retry goes on with; empty where none was bound anew.
-    `credential_id` is the token or the browser whose run it is from now on, if it is one's.
+    """`agents` are the hashes that a retry continues with; empty if none was bound again.
+
+    `credential_id` is the token or browser that owns the run from now on, if any.
     """
 
     kind = "run.resumed"
@@ -45,7 +44,7 @@ class RunResumed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped(Event):
-    """A person ended it for good. `reason` says why, where a token that started it was revoked."""
+    """A person ended it for good. `reason` says why, if a token that started it was revoked."""
 
     kind = "run.stopped"
     who: str
@@ -54,7 +53,7 @@ class RunStopped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
-    """`status` is done or failed; `steps` is how many were completed."""
+    """`status` is done or failed; `steps` counts the completed ones."""
 
     kind = "run.finished"
     erasable = ("reason",)
@@ -66,7 +65,7 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvent(Event):
-    """What every event about a node carries. `number` counts all nodes that the run came to."""
+    """The fields of every event about a node. `number` counts all nodes that the run entered."""
 
     number: int
     frame: str
@@ -75,7 +74,7 @@ class NodeEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntered(NodeEvent):
-    """The run came to a node: the scope of what is done there."""
+    """The run entered a node: the scope of the node's events."""
 
     kind = "node.entered"
     node_kind: str
@@ -85,7 +84,7 @@ class NodeEntered(NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBegun(NodeEvent):
-    """A step has its task now: at once, or when the run goes on."""
+    """A step got its task: at once, or when the run was resumed."""
 
     kind = "node.begun"
     outside = ()
@@ -94,7 +93,7 @@ class NodeBegun(NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDecided(NodeEvent):
-    """What the step said it came to. The last one before its end counts."""
+    """The step's reported outcome. The last one before its end counts."""
 
     kind = "node.decided"
     erasable = ("summary", "artifacts")
@@ -105,7 +104,7 @@ class NodeDecided(NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCompleted(NodeEvent):
-    """`to` is the node that the run goes on to, and `label` that of the edge; an end has neither."""
+    """`to` is the next node, and `label` that of the edge; an end has neither."""
 
     kind = "node.completed"
     outside = ()
@@ -116,7 +115,7 @@ class NodeCompleted(NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailed(NodeEvent):
-    """`status` is failed, or cancelled where somebody stopped it."""
+    """`status` is failed, or cancelled if a person stopped it."""
 
     kind = "node.failed"
     erasable = ("reason",)
@@ -126,7 +125,7 @@ class NodeFailed(NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBuildStarted(Event):
-    """A person had an approved plan built: its question, and the task that it became the message of."""
+    """A person started the build of an approved plan: its question, and the task made from it."""
 
     kind = "plan.build_started"
     question_id: str

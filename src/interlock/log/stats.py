@@ -1,7 +1,7 @@
-"""What was done day by day: turns, tasks, calls, refusals, failures and tokens, counted from the log.
+"""Daily counts of turns, tasks, calls, refusals, failures and tokens, from the log.
 
-Both readings of the log use an index made for them, so the rest of it is not looked at. What they
-count are facts, which are never erased.
+Both queries on the log have a partial index, so the rest of it is not read. They count facts, which are
+never erased.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import orjson
 from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection, Row
 
-# The kinds as the indexes `events_turns` and `events_problems` have them: both databases see that they fit.
+# The kinds exactly as in the indexes `events_turns` and `events_problems`, so that both databases use them.
 _TURNS = "FROM events WHERE kind = 'turn.completed' AND time_us >= ? AND time_us < ?"
 _PROBLEMS = """
 FROM events
@@ -24,8 +24,8 @@ WHERE kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed') AND time_
 READ_TURNS = f"SELECT facts {_TURNS}"
 READ_PROBLEMS = f"SELECT kind, facts {_PROBLEMS}"
 
-# SQLite counts by itself: row by row, Python would pass its lock to and fro for each. PostgreSQL has no way
-# to read text as JSON that does not fail on a broken one. `total` does not overflow, whatever it is given.
+# SQLite counts by itself: row by row, Python would pass the GIL to and fro for each. PostgreSQL cannot read
+# text as JSON without failing on a broken one. `total` does not overflow.
 _TOLD = "CASE WHEN json_valid(facts) THEN facts ELSE '{}' END"
 COUNT_TURNS = f"""
 SELECT json_extract(told, '$.model'), count(*),
@@ -46,7 +46,7 @@ SELECT ended_us / 900000000, count(*) FROM tasks WHERE ended_us >= ? AND ended_u
 MAX_DAYS = 366
 MAX_NAMES = 50
 _SECOND_US = 1_000_000
-# A day of any time zone begins at one of these.
+# A day of any time zone begins at a multiple of this.
 _QUARTER_SECONDS = 900
 
 
@@ -61,7 +61,7 @@ class TokenCount:
 
 @dataclass(frozen=True, slots=True)
 class DailyStats:
-    """`tasks` are those that ended, `calls` those that models asked for, `errors` without the denials."""
+    """`tasks` counts ended ones, `calls` those that models requested, `errors` excludes denials."""
 
     date: str
     turns: int
@@ -71,13 +71,13 @@ class DailyStats:
     errors: int
     input_tokens: int
     output_tokens: int
-    # By the model's name; empty where the row is not what was written.
+    # By the model's name; empty where the row cannot be read.
     by_model: Mapping[str, TokenCount]
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Every day of the span, the oldest first; then what was refused and what failed most often."""
+    """Every day of the span, oldest first; then the most frequent denials and errors."""
 
     days: tuple[DailyStats, ...]
     denials_by_tool: Mapping[str, int]
@@ -91,7 +91,7 @@ class _Problems:
 
 
 def read_stats(connection: DbConnection, *, days: int, now_us: int, zone: tzinfo = UTC) -> Stats:
-    """The last so many days, today included, as the clocks of that zone divide them."""
+    """The last `days` days, today included, in the given time zone."""
     if not 1 <= days <= MAX_DAYS:
         raise UserError(f"days: must be from 1 to {MAX_DAYS}")
     today = datetime.fromtimestamp(now_us / _SECOND_US, zone).date()
@@ -132,14 +132,14 @@ def _count_problems(
             denials += number
             problems.by_tool[str(tool or "")] += number
         elif code != "CANCELLED":
-            # What a person stopped, or left unanswered, went as they wanted.
+            # A person cancelled it or left it unanswered: no error.
             errors += number
             problems.by_class[str(error_class or "")] += number
     return denials, errors
 
 
 def _turns(connection: DbConnection, span_us: tuple[int, int]) -> Iterator[Row]:
-    """A model's name, how many turns it took, and with them calls and tokens."""
+    """A model's name, its number of turns, and their calls and tokens."""
     if connection.dialect == "sqlite":
         yield from connection.query(COUNT_TURNS, span_us)
         return
@@ -150,7 +150,7 @@ def _turns(connection: DbConnection, span_us: tuple[int, int]) -> Iterator[Row]:
 
 
 def _problems(connection: DbConnection, span_us: tuple[int, int]) -> Iterator[Row]:
-    """A kind, the tool, the error's class and code, and how many."""
+    """A kind, the tool, the error's class and code, and the count."""
     if connection.dialect == "sqlite":
         yield from connection.query(COUNT_PROBLEMS, span_us)
         return
@@ -175,7 +175,7 @@ def _next(day: date) -> date:
 
 
 def _fields(facts: str) -> Mapping[str, Any]:
-    """What an event says; nothing where the row is not what was written."""
+    """The fields of an event; empty where the row cannot be read."""
     try:
         told = orjson.loads(facts)
     except orjson.JSONDecodeError:
@@ -189,6 +189,6 @@ def _number(told: Mapping[str, Any], name: str) -> int:
 
 
 def _most(counted: Counter[str]) -> dict[str, int]:
-    """The most frequent, by name; those without a name are left out."""
+    """The most frequent names; entries without a name are dropped."""
     named = Counter({name: number for name, number in counted.items() if name})
     return dict(named.most_common(MAX_NAMES))

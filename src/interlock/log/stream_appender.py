@@ -1,8 +1,8 @@
 """Chains events onto their streams inside one open transaction, many at a time.
 
-Each stream's head advances by compare-and-set. Where a unit brings a lease token, the same statement
-checks, by the clock of leases (`db/driver.py`), that this lease is still the one in force. Where a unit
-brings a condition, the same statement checks that as well.
+Each stream's head advances by compare-and-set. Where a unit has a lease token, the same statement checks,
+by the clock of leases (`db/driver.py`), that the lease is in force. Where a unit has a condition, the same
+statement checks that as well.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ from interlock.redaction.redactor import Redactor
 READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? AND closed_us IS NULL {FOR_UPDATE}"
 
 # PostgreSQL: all heads of a group are locked first, in one order and before any lease. Locked one by one,
-# as they come up, two groups of different processes would wait for each other.
+# two groups of different processes could deadlock.
 LOCK_HEADS = """
 SELECT stream, seq, hash FROM stream_heads
 WHERE stream = ANY(?) AND closed_us IS NULL ORDER BY stream FOR UPDATE
@@ -47,7 +47,7 @@ UPDATE stream_heads SET seq = ?, hash = ?, time_us = ?
 WHERE stream = ? AND seq = ? AND hash = ? AND closed_us IS NULL
 """
 
-# The lease row stays share-locked until the commit: nobody can take the session over in between.
+# The lease row stays share-locked until the commit: no other worker can take the session over meanwhile.
 ADVANCE_HEAD_UNDER_LEASE = f"{ADVANCE_HEAD} AND EXISTS ({LEASE_IS_HELD})"
 
 INSERT_EVENTS = """
@@ -59,7 +59,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 @dataclass(frozen=True, slots=True)
 class EventScope:
-    """Where in the tree of causes an event stands: its task and the event that encloses it."""
+    """The position of an event in the tree: its task and its parent event."""
 
     task: str | None = None
     parent: str | None = None
@@ -75,14 +75,14 @@ NO_SCOPE = EventScope()
 
 @dataclass(frozen=True, slots=True)
 class WritePrecondition:
-    """What must be true of the store when a unit is written: a boolean expression and its parameters."""
+    """A condition on the store at the time of writing: a boolean SQL expression and its parameters."""
 
     sql: str
     parameters: tuple[Any, ...]
 
 
 class EventReceipt(NamedTuple):
-    """Where an event came to stand."""
+    """The position and the hash of a recorded event."""
 
     id: str
     seq: int
@@ -94,10 +94,10 @@ RowFactory = Callable[[EventReceipt], Sequence[Any]]
 
 
 class EventDraft:
-    """An event made ready by its caller's thread, so that the writer only has to chain it.
+    """An event prepared in its caller's thread, so that the writer only has to chain it.
 
-    `beside` is a statement and what makes its parameters: a row that is written if the event is.
-    `event_id` is one that was given away before there was anything to tell.
+    `beside` is a statement and a factory of its parameters: a row that is written with the event.
+    `event_id` is an id that was handed out before the event existed.
     """
 
     __slots__ = ("beside", "content", "content_hash", "facts", "id", "kind", "salt", "scope")
@@ -132,7 +132,7 @@ def _encoded(fields: dict[str, Any], redactor: Redactor) -> bytes:
     try:
         return orjson.dumps(fields)
     except TypeError:
-        # A fact is not lost because a value in it cannot be encoded as it is.
+        # A fact is not lost because a value in it cannot be encoded.
         return orjson.dumps(redactor.value(to_json_value(fields)))
 
 
@@ -144,7 +144,7 @@ class StreamHead:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """One caller's drafts. `recorded` is filled again where the unit has to be chained a second time."""
+    """One caller's drafts. `recorded` is filled again if the unit has to be chained a second time."""
 
     drafts: Sequence[EventDraft]
     condition: WritePrecondition | None
@@ -154,7 +154,7 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Pending:
-    """What one stream is to gain in the next flush. Its units share one token and at most one condition."""
+    """The next flush's rows for one stream. Its units share one token and at most one condition."""
 
     stream: str
     token: int | None
@@ -166,7 +166,7 @@ class _Pending:
     beside: dict[str, list[Sequence[Any]]] = field(default_factory=dict)
 
     def takes(self, token: int | None, condition: WritePrecondition | None) -> bool:
-        """Whether a unit with these can be written by the same statement."""
+        """Whether the same statement can write a unit with these."""
         return self.token == token and (
             condition is None or self.condition is None or condition == self.condition
         )
@@ -186,7 +186,7 @@ class _Pending:
 
 
 class StreamAppender:
-    """The heads and the not yet written rows of one transaction."""
+    """The heads and the unwritten rows of one transaction."""
 
     def __init__(self, connection: DbConnection, heads: dict[str, StreamHead]) -> None:
         self._connection = connection
@@ -203,7 +203,7 @@ class StreamAppender:
         return head
 
     def lock_heads(self, streams: Iterable[str]) -> None:
-        """Hold all of them until the commit, as they are now. (SQLite has one writer anyway.)"""
+        """Lock all of them until the commit and cache their values. (SQLite has one writer anyway.)"""
         if self._connection.dialect == "postgresql":
             for stream, seq, chained in self._connection.query(LOCK_HEADS, (list(streams),)):
                 self._heads[stream] = StreamHead(seq, bytes(chained))
@@ -213,7 +213,7 @@ class StreamAppender:
         self._heads[stream] = StreamHead(0, GENESIS)
 
     def lock(self, stream: str) -> StreamHead:
-        """The head as it is now; until the end of the transaction nobody else can move it."""
+        """Read the head again; until the end of the transaction no other writer can move it."""
         self._heads.pop(stream, None)
         return self.head(stream)
 
@@ -223,7 +223,7 @@ class StreamAppender:
             raise _fenced(stream)
 
     def forget(self, stream: str) -> None:
-        """What was done to this stream has been rolled back."""
+        """Drop the cached state of a stream whose changes were rolled back."""
         self._heads.pop(stream, None)
         self._pending.pop(stream, None)
 
@@ -235,7 +235,7 @@ class StreamAppender:
         refused: Callable[[Exception], None],
         condition: WritePrecondition | None = None,
     ) -> list[EventReceipt]:
-        """Chain the drafts onto the stream; they are written, or refused, by the next flush."""
+        """Chain the drafts onto the stream; the next flush writes or refuses them."""
         unit = _Unit(drafts, condition, refused)
         self._add(stream, token, unit)
         return unit.recorded
@@ -261,7 +261,7 @@ class StreamAppender:
         self._heads[stream] = head
 
     def flush(self) -> None:
-        """Move the heads and write the rows. Units whose lease or condition is gone are refused alone."""
+        """Move the heads and write the rows. Units without their lease or condition are refused alone."""
         waiting = [pending for pending in self._pending.values() if pending.rows]
         self._pending.clear()
         if not waiting:
@@ -278,7 +278,7 @@ class StreamAppender:
         for pending in waiting:
             for statement, beside in pending.beside.items():
                 self._connection.change_many(statement, beside)
-        # What is left of a stream where a condition was refused.
+        # Units that were chained again after a refused condition.
         self.flush()
 
     def _has_moved(self, pending: _Pending) -> bool:
@@ -290,7 +290,7 @@ class StreamAppender:
             if present.hash == pending.rows[-1][-1]:
                 return True
             if present != pending.before:
-                # Another process appended since this one last looked: chain the whole group again.
+                # Another process appended meanwhile: chain the whole group again.
                 raise RetryTransaction(f"the head of {pending.stream} has moved")
             if pending.condition is not None and self._is_held(pending):
                 self._refuse_conditional(pending)
@@ -305,7 +305,7 @@ class StreamAppender:
         return pending.token is None or bool(self._connection.query(LEASE_IS_HELD, lease))
 
     def _refuse_conditional(self, pending: _Pending) -> None:
-        """Nothing of the stream was written: chain the units again that had no condition."""
+        """Nothing of the stream was written: chain the units without a condition again."""
         for unit in pending.units:
             if unit.condition is None:
                 self._add(pending.stream, pending.token, unit)

@@ -1,4 +1,4 @@
-"""The kinds of events that tell of work: tasks, the agent's turns, and the limits that held."""
+"""The kinds of events about tasks: their agents, turns, limits and retries."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from interlock.log.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Event):
-    """A message became work. `message_seq` is the message's number in the session.
+    """A message became a task. `message_seq` is the message's number in the session.
 
-    `mode` is the session's at that moment, or the step's in a workflow: it never starts in a looser one.
-    `credential_id` is the token or the browser that sent it; empty where it came another way.
+    `mode` is the session's at that moment, or the step's in a workflow: the task never starts in a looser
+    one. `credential_id` is the token or the browser that sent it, or empty.
     """
 
     kind = "task.queued"
@@ -23,7 +23,7 @@ class TaskQueued(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(Event):
-    """A worker took it up, or went on with it: then `attempt` is more than 1."""
+    """A worker started or resumed the task; resumed, `attempt` is more than 1."""
 
     kind = "task.started"
     outside = ()
@@ -35,7 +35,7 @@ class TaskStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaiting(Event):
-    """It waits for a person's answer and holds no worker."""
+    """The task waits for a person's answer and occupies no worker."""
 
     kind = "task.waiting"
     outside = ()
@@ -45,7 +45,7 @@ class TaskWaiting(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFinished(Event):
-    """`status` is done or failed; a task that failed says why in one sentence."""
+    """`status` is done or failed; `reason` is one sentence for a failure."""
 
     kind = "task.finished"
     erasable = ("reason",)
@@ -56,7 +56,7 @@ class TaskFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancelled(Event):
-    """`reason` says why, where the person did not cancel this one task: a revoked token, for example."""
+    """`reason` says why, if a person did not cancel this one task: a revoked token, for example."""
 
     kind = "task.cancelled"
     task_id: str
@@ -66,7 +66,7 @@ class TaskCancelled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStarted(Event):
-    """The scope of everything that an agent does for one task."""
+    """The scope of all events of an agent in one task."""
 
     kind = "agent.started"
     task_id: str
@@ -95,7 +95,7 @@ class AgentFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted(Event):
-    """One model call and what it asks for. `tool_choice` and the digest say what it was offered."""
+    """One model call and the tool calls it requests. `tool_choice` and the digest say what was offered."""
 
     kind = "turn.started"
     outside = ()
@@ -122,7 +122,7 @@ class TurnCompletedEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted(Event):
-    """Older messages are told to the model in short from here on. The transcript keeps them all."""
+    """The model gets older messages as a summary from here on. The transcript keeps them all."""
 
     kind = "context.compacted"
     outside = ()
@@ -133,8 +133,8 @@ class ContextCompacted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlLimitReached(Event):
-    """A limit ended the task, or its tools where too many calls were refused: which one, how far the task
-    went, and what the person reads."""
+    """A limit ended the task, or, after too many refused calls, its tools: the limit, the value reached,
+    and the sentence for the person."""
 
     kind = "control.limit_reached"
     limit: str
@@ -164,13 +164,13 @@ class RetryExhausted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitOpened(Event):
-    """So many failures of one class in a row that the model, or the tool, is not tried for a while."""
+    """After so many failures of one class in a row, the model or tool is not called for a while."""
 
     kind = "circuit.opened"
     error_class: str
     failures: int
     seconds: float
-    # One of the two; older rows have neither.
+    # One of the two is set; older rows have neither.
     tool_name: str = ""
     model: str = ""
 
@@ -193,7 +193,7 @@ class CircuitClosed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelToolChoiceRefused(Event):
-    """A server refused a request with that `tool_choice` and took it with `auto`."""
+    """A server refused a request with that `tool_choice` and accepted it with `auto`."""
 
     kind = "model.tool_choice_refused"
     erasable = ("error",)
@@ -204,7 +204,7 @@ class ModelToolChoiceRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressStalled(Event):
-    """The same call gave the same result again and again."""
+    """The same call repeatedly gave the same result."""
 
     kind = "progress.stalled"
     tool_name: str

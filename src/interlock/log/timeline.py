@@ -1,7 +1,6 @@
-"""What happened, for people who look: the tree of causes with how long things took and what they used,
-and the newest events of a stream.
+"""Events for display: the tree of a task or session with durations and usage, and a stream's newest.
 
-It is made for a page: bounded, and never deeper than a reader of JSON can follow.
+The output is bounded, and never nested deeper than a JSON parser allows.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +14,7 @@ from interlock.log.tree import payload_of
 
 CostOf = Callable[[str, int, int], Decimal | None]
 
-# What stands deeper in the tree is shown at this depth, beside what it stands under.
+# Deeper nodes are shown at this depth, as siblings of their parents.
 MAX_DEPTH = 40
 
 _BEYOND = 2**63 - 1
@@ -26,8 +25,8 @@ SELECT {COLUMNS} FROM events WHERE stream = ? AND seq < ? {{kinds}} ORDER BY seq
 OLDEST = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? AND seq < ? {{kinds}} ORDER BY seq LIMIT ?
 """  # noqa: S608
-# A task's first event is the message that it is about; what it handed over is named after it, with a dot.
-# All of that lies before its own last event, which is there once it has ended.
+# A task's first event is its message; delegated tasks are named after it, with a dot. All of them lie
+# before its own last event, which exists once it has ended.
 OF_TASK = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?)
     AND seq >= coalesce((SELECT message_seq FROM tasks WHERE id = ? AND session_id = ?), 0)
@@ -36,7 +35,7 @@ SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?
 ORDER BY seq LIMIT ?
 """  # noqa: S608
 
-# What ends what stands above it.
+# The kinds that end their parent.
 _ENDS = {
     "task.started": {"task.finished", "task.cancelled", "task.waiting"},
     "agent.started": {"agent.completed", "agent.failed"},
@@ -52,13 +51,13 @@ _ENDS = {
 }
 _TASK_ENDS = {"task.finished", "task.cancelled"}
 _ANSWERS = {"ask_user.answered", "ask_user.expired"}
-# On these the tokens of all turns below are added up.
+# These sum up the tokens of all turns below them.
 _SCOPES = {"run.started", "node.entered", "task.queued", "task.started", "agent.started", "turn.started"}
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The roots in order, as JSON. `has_more` says that events were left out for their number."""
+    """The roots in order, as JSON. `has_more`: the limit cut off events."""
 
     roots: list[dict[str, Any]]
     has_more: bool
@@ -68,7 +67,7 @@ class Timeline:
 class _Used:
     input_tokens: int = 0
     output_tokens: int = 0
-    # Of the turns whose price is known; whether that is all of them.
+    # The cost of the turns with a known price; and whether those are all turns.
     known_cost: Decimal = field(default_factory=Decimal)
     is_cost_whole: bool = True
 
@@ -124,7 +123,7 @@ def read_timeline(
 
 
 def build_timeline(events: Iterable[StoredEvent], cost_of: CostOf) -> list[dict[str, Any]]:
-    """The tree of these events. One whose parent is not among them is a root."""
+    """The tree of these events. An event whose parent is not among them is a root."""
     entries: dict[str, _Entry] = {}
     roots: list[dict[str, Any]] = []
     for stored in events:
@@ -149,7 +148,7 @@ def read_tail(
     kinds: Sequence[str] = (),
     limit: int,
 ) -> list[StoredEvent]:
-    """At most `limit` events, oldest first: the next ones behind `after_seq`, else the newest there are."""
+    """At most `limit` events, oldest first: those after `after_seq`, else the newest."""
     end = _BEYOND if before_seq is None else before_seq
     chosen = f"AND kind IN ({', '.join('?' for _ in kinds)})" if kinds else ""
     if after_seq > 0:
@@ -176,11 +175,11 @@ def _node(stored: StoredEvent) -> dict[str, Any]:
     }
 
 
-# -- how long it took --------------------------------------------------------------------------------
+# -- durations ---------------------------------------------------------------------------------------
 
 
 def _measure(entry: _Entry, above: _Entry) -> None:
-    """If it ends something, that now has a duration."""
+    """Set the duration of the event that this one ends."""
     if entry.kind in _ENDS.get(above.kind, ()):
         _lasted(above, entry)
     if entry.kind in _ANSWERS:
@@ -194,7 +193,7 @@ def _measure(entry: _Entry, above: _Entry) -> None:
 
 
 def _lasted(began: _Entry, ended: _Entry) -> None:
-    """By its own clock where it has one: what is written together has the same time in the log."""
+    """Prefer the measured latency: events written together have the same time in the log."""
     measured = ended.node["payload"].get("latency_ms")
     if isinstance(measured, int | float):
         began.node["duration_ms"] = float(measured)
@@ -206,11 +205,11 @@ def _milliseconds(began_us: int, ended: _Entry) -> float:
     return max(0.0, (ended.stored.header.time_us - began_us) / 1000)
 
 
-# -- what it used ------------------------------------------------------------------------------------
+# -- usage -------------------------------------------------------------------------------------------
 
 
 def _add_up(entries: list[_Entry], cost_of: CostOf) -> None:
-    """Children stand behind their parents: from the end to the beginning every sum is whole."""
+    """Children follow their parents, so in reverse order every sum is complete."""
     for entry in reversed(entries):
         if entry.kind == "turn.completed":
             entry.used = _used_by_turn(entry.node["payload"], cost_of)
@@ -228,6 +227,6 @@ def _used_by_turn(payload: Any, cost_of: CostOf) -> _Used:
         given, taken = int(payload["input_tokens"]), int(payload["output_tokens"])
         cost = cost_of(str(payload.get("model", "")), given, taken)
     except (TypeError, KeyError, ValueError, AttributeError):
-        # The row is not what was written: what the turn used is not known.
+        # The row is not what was written: the usage is unknown.
         return _Used(is_cost_whole=False)
     return _Used(given, taken, cost or Decimal(), cost is not None)

@@ -1,4 +1,4 @@
-"""Rebuilds the tree of causes from the log: who enclosed what."""
+"""Rebuilds the tree of events from their parents."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ class EventNode:
 
 
 def build_tree(events: Iterable[StoredEvent]) -> list[EventNode]:
-    """The roots, in order. An event whose parent is not among the given ones is a root itself.
+    """The roots, in order. An event whose parent is not among the given ones is a root.
 
-    Processes tell of one another: there what stands under an event may have been written before it.
+    A parent may follow its children: processes write about each other.
     """
     nodes = {stored.header.id: EventNode(stored) for stored in events}
     roots: list[EventNode] = []
@@ -36,7 +36,7 @@ def build_tree(events: Iterable[StoredEvent]) -> list[EventNode]:
 
 
 def payload_of(stored: StoredEvent) -> dict[str, Any]:
-    """Facts and content together. Of an event whose content was erased, its facts."""
+    """Facts and content together; for erased content, the facts alone."""
     return merge_payload(stored.facts, stored.content)
 
 

@@ -1,7 +1,7 @@
 """The write-ahead log and, with it, the only way to change the store.
 
 A unit of work belongs to one stream, and may record to others as well (`Transaction.on`). Its changes and
-the events that tell them share a transaction, and many units share a commit.
+the events that record them share a transaction, and many units share a commit.
 """
 
 import itertools
@@ -56,10 +56,10 @@ class Transaction:
         self._others = others
 
     def on(self, stream: str) -> "Transaction":
-        """The same transaction, recording to another stream: one change that concerns several sessions.
+        """The same transaction, recording to another stream: for a change that concerns several sessions.
 
-        PostgreSQL: its head is locked after those of the group, so two such transactions can deadlock;
-        the database ends one of them, and it is run again.
+        PostgreSQL: its head is locked after those of the group, so two such transactions can deadlock; the
+        database aborts one of them, and it is run again.
         """
         self._others.add(stream)
         return Transaction(
@@ -72,11 +72,11 @@ class Transaction:
         )
 
     def open_stream(self) -> None:
-        """Begin a new stream; it fails if there is one of that name."""
+        """Create the stream; fails if one of that name exists."""
         self._ledger.open_stream(self._stream)
 
     def next_seq(self) -> int:
-        """The number the next event will have. From here on nobody else can append to the stream."""
+        """The number of the next event. From here on no other writer can append to the stream."""
         return self._ledger.lock(self._stream).seq + 1
 
     def record(self, event: Event, scope: EventScope = NO_SCOPE) -> EventReceipt:
@@ -95,7 +95,7 @@ OnAppend = Callable[[set[str]], None]
 
 
 class _Unit(WriteUnit):
-    """Either drafts to append or work to carry out, on one stream. Others build on one that is noted."""
+    """Drafts to append, or work to run, on one stream. If `is_noted`, later units depend on it."""
 
     __slots__ = ("condition", "drafts", "is_noted", "others", "story", "stream", "token", "work")
 
@@ -115,7 +115,7 @@ class _Unit(WriteUnit):
         self.condition = condition
         self.is_noted = is_noted
         self.story = 0
-        # Streams that the work records to besides its own.
+        # The other streams that the work records to.
         self.others: set[str] = set()
         self.stream = stream
         self.token = token
@@ -124,13 +124,14 @@ class _Unit(WriteUnit):
 
 
 class EventLog:
-    """Appends to streams and carries out changes, durably and in groups."""
+    """Appends to streams and runs changes, durably and in groups."""
 
     def __init__(self, database: Database, redactor: Redactor) -> None:
         self._redactor = redactor
         self._heads: dict[str, StreamHead] = {}
         self._ears: tuple[OnAppend, ...] = ()
-        # What a holder of a session tells is a story, until it begins anew from the log; some have a hole.
+        # Deferred appends per lease. After one fails, later ones are rejected until the worker reloads from
+        # the log.
         self._stories: dict[tuple[str, int], int] = {}
         self._torn: set[int] = set()
         self._numbers = itertools.count(1)
@@ -139,7 +140,7 @@ class EventLog:
         )
 
     def listen(self, grown: OnAppend) -> Callable[[], None]:
-        """Have `grown` told which streams this process has added to; what it returns ends that.
+        """Call `grown` with the streams this process has appended to; returns a function that stops that.
 
         It is called in the writer's thread, after each commit: it must be quick and must not raise.
         """
@@ -151,7 +152,7 @@ class EventLog:
         return stop
 
     def clear_failed(self, stream: str, token: int) -> None:
-        """Whoever holds the session goes on from the log; what was noted and lost is over."""
+        """Accept writes under this lease again, after its holder reloaded from the log."""
         self._torn.discard(self._stories.pop((stream, token), 0))
 
     def _queued(self, unit: _Unit, *, is_patient: bool = False) -> "asyncio.Future[Any]":
@@ -182,7 +183,7 @@ class EventLog:
         scope: EventScope = NO_SCOPE,
         token: int | None = None,
     ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue facts to be recorded, in the order of the calls; the future ends when they are on disk."""
+        """Queue events, in the order of the calls; the future is done when they are on disk."""
         return self.queue_drafts(stream, *(self.draft(event, scope) for event in events), token=token)
 
     def queue_drafts(
@@ -194,17 +195,17 @@ class EventLog:
     def note(
         self, stream: str, *drafts: EventDraft, token: int | None = None
     ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue facts for which nobody waits: they keep their place and share the next commit.
+        """Queue drafts whose commit can wait: they keep their order and share the next commit.
 
-        That is made when the next thing is queued that is waited for, or after a moment. Whoever waits for
-        the future after all says `hurry` first. Where it cannot be made, nothing that follows is written
-        under the same token until `mend`: a story with a hole in it would be told wrong when it goes on.
+        It happens with the next unit that is not deferred, or after a moment; call `flush` before waiting
+        for the future. If it fails, later writes under the same token are rejected until `clear_failed`:
+        they would follow a gap.
         """
         _refuse_odd_names(stream)
         return self._queued(_Unit(stream, token, drafts, is_noted=True), is_patient=True)
 
     def flush(self) -> None:
-        """Write what was only noted."""
+        """Write deferred drafts now."""
         self._writer.flush()
 
     def draft(
@@ -215,7 +216,7 @@ class EventLog:
         beside: tuple[str, RowFactory] | None = None,
         event_id: str | None = None,
     ) -> EventDraft:
-        """A fact made ready, with its id: another one can already stand under it."""
+        """A prepared event with its id, so that others can already name it as parent."""
         return EventDraft(event, scope, self._redactor, beside, event_id)
 
     def see_through(
@@ -225,10 +226,10 @@ class EventLog:
         token: int | None = None,
         condition: WritePrecondition | None = None,
     ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue facts to be recorded together; whoever waits for it stays until they are, or cannot be.
+        """Queue drafts to be recorded together; cancellation does not interrupt the waiter.
 
-        Where the condition is not met in the transaction that would write them, they are not written, and
-        the future ends with `PreconditionFailed`.
+        If the condition is not met in the transaction that would write them, nothing is written, and the
+        future raises `PreconditionFailed`.
         """
         _refuse_odd_names(stream)
         return self._queued(_Unit(stream, token, drafts, condition=condition, is_seen_through=True))
@@ -240,15 +241,15 @@ class EventLog:
         scope: EventScope = NO_SCOPE,
         token: int | None = None,
     ) -> list[EventReceipt]:
-        """Record facts; it returns when they are on disk."""
+        """Record events; returns when they are on disk."""
         return await self.queue_events(stream, *events, scope=scope, token=token)
 
     async def transact(
         self, stream: str, work: UnitOfWork[Result], *, token: int | None = None, on_full_disk: bool = False
     ) -> Result:
-        """Run `work` and record what it says, all or nothing. It may be run again: no side effects.
+        """Run `work` and record its events, all or nothing. It may be run again: no side effects.
 
-        `on_full_disk` is for what ends or erases something, and for nothing else: it may use the reserve.
+        `on_full_disk` may use the reserve: only for work that ends or erases something.
         """
         _refuse_odd_names(stream)
         result: Result = await self._queued(_Unit(stream, token, work=work, on_full_disk=on_full_disk))
@@ -257,7 +258,7 @@ class EventLog:
     def transact_uninterruptible(
         self, stream: str, work: UnitOfWork[Result], *, on_full_disk: bool = False
     ) -> "asyncio.Future[Result]":
-        """The same for who must know what it came to: cancelled meanwhile, they hear of that afterwards."""
+        """Like `transact`, for a caller that must know the outcome: it is cancelled only afterwards."""
         _refuse_odd_names(stream)
         return self._queued(_Unit(stream, None, work=work, is_seen_through=True, on_full_disk=on_full_disk))
 
@@ -284,7 +285,7 @@ class EventLog:
             unit.fail(StoreUnavailable("an earlier write of the same task has just failed"))
             return
         if unit.work is not None:
-            # What others queued is settled first; if that fails, it is the whole group's failure.
+            # Flush what others queued first; if that fails, the whole group fails.
             ledger.flush()
         try:
             if unit.work is None:
@@ -301,7 +302,7 @@ class EventLog:
     def _isolated(
         self, connection: DbConnection, ledger: StreamAppender, unit: _Unit, work: UnitOfWork[Result]
     ) -> Result:
-        """A unit that fails half-way must not take the rest of its group along."""
+        """Run a unit in a savepoint: if it fails half-way, the rest of its group is kept."""
         connection.change("SAVEPOINT unit")
         unit.others.clear()
         transaction = Transaction(
@@ -326,6 +327,6 @@ class EventLog:
 
 
 def _refuse_odd_names(stream: str) -> None:
-    """A stream is named by a session's id; anything else cannot exist and need not be looked for."""
+    """Refuse names that no session can have; they need no lookup."""
     if not STREAM_NAME.fullmatch(stream):
         raise SessionNotFound(f"there is no session {stream[:64]!r}")

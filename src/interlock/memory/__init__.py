@@ -1,5 +1,5 @@
-"""What people and agents wrote down to be found again: markdown notes, and an index over them.
+"""Notes of people and agents: markdown files, and a search index over them.
 
-The notes are the truth, and people edit them with their own editors. The index in the store is made from
-them, follows every change, never holds a secret, and can be thrown away at any time.
+The notes are authoritative, and people edit them with their own editors. The index in the store is derived
+from them, follows every change, never holds a secret, and can be dropped at any time.
 """

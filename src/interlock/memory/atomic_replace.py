@@ -1,7 +1,7 @@
-"""Puts a new file in the place of another one and loses nothing that somebody saved meanwhile.
+"""Replaces a file atomically without losing what was saved to it meanwhile.
 
-The two names are exchanged in one step (`renameat2`), so that what stood there can be looked at afterwards:
-if it is not what the new content was made from, the exchange is taken back.
+The two names are exchanged in one step (`renameat2`), so that the old file can be checked afterwards: if it
+is not what the new content was made from, the exchange is reverted.
 """
 
 import ctypes
@@ -12,20 +12,20 @@ from functools import cache
 
 from interlock.memory.notes import NoteState, note_state
 
-# The number is the kernel's own (asm-generic; x86_64 has an older one).
+# The kernel's system call number (asm-generic; x86_64 has an older one).
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}.get(platform.machine())
 _RENAME_EXCHANGE = 2
 
-# What a kernel, a file system or a container's filter without it says.
+# The errors of a kernel, a file system or a container's filter without it.
 _NOT_THERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
 
 class NoteChanged(Exception):
-    """Somebody saved the file after it was read; it is as they left it."""
+    """The file was saved after it was read; it is unchanged."""
 
 
 def compare_and_swap(folder: int, ours: str, name: str, expected: NoteState) -> None:
-    """Put `ours` in the place of `name`, if that is still the file that was read."""
+    """Replace `name` by `ours`, if it is still the file that was read."""
     if not _is(folder, name, expected):
         raise NoteChanged
     new = os.stat(ours, dir_fd=folder, follow_symlinks=False).st_ino
@@ -40,7 +40,7 @@ def compare_and_swap(folder: int, ours: str, name: str, expected: NoteState) -> 
     if _is(folder, ours, expected):
         os.unlink(ours, dir_fd=folder)
         return
-    # Until what is put aside is our own file: whoever saved last stays in place.
+    # Until the file put aside is our own: the last save stays in place.
     while os.stat(ours, dir_fd=folder, follow_symlinks=False).st_ino != new:
         if _exchange(folder, ours, name):
             break
@@ -48,7 +48,7 @@ def compare_and_swap(folder: int, ours: str, name: str, expected: NoteState) -> 
 
 
 def _is(folder: int, name: str, expected: NoteState) -> bool:
-    """By all but the time of its last change of name, which an exchange is."""
+    """Compares all but the change time, which an exchange updates."""
     try:
         found = note_state(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
@@ -62,7 +62,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _exchange(folder: int, one: str, other: str) -> int:
-    """Zero, or why not."""
+    """Zero, or the error number."""
     if _RENAMEAT2 is None:
         return errno.ENOSYS
     failed = _libc().syscall(

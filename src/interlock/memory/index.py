@@ -1,7 +1,7 @@
-"""Keeps the index in step with the notes: before each search, whatever differs is read again.
+"""Keeps the index current: before each search, notes that changed are read again.
 
-A note is read, freed of secrets and cut outside any transaction; taking it in is short, so that the log
-never waits long. If another process was faster, its work stands.
+A note is read, redacted and split outside any transaction; storing it is short, so that the log never waits
+long. If another process was faster, its rows are kept.
 """
 
 import hashlib
@@ -23,14 +23,15 @@ from interlock.memory.passages import split_note
 
 _log = StructuredLogger(__name__)
 
-# Changed whenever words or passages are cut differently: then everything is read again.
+# Increased whenever words or passages are split differently: then every note is read again.
 INDEX_VERSION = 1
 
-# SQLite has one writer, and the log must not wait long for it; in PostgreSQL only a folder's row is held.
+# SQLite has one writer, and the log must not wait long for it; in PostgreSQL only the directory's row is
+# locked.
 _BATCH = {"sqlite": (300, 1_000_000), "postgresql": (1000, 4_000_000)}
 _TRIES = 5
 
-# A file system's clock is coarse: what changed just before it was read may change again unnoticed.
+# A file system's clock is coarse: a note that changed just before it was read may change again unnoticed.
 _UNSETTLED_NS = 100_000_000
 _UNSETTLED = "unsettled"
 
@@ -40,7 +41,7 @@ _SAY_USED_AFTER_US = 24 * 3600 * 1_000_000
 
 @dataclass(slots=True)
 class _Known:
-    """What the index says of each note, as of one generation of it."""
+    """The state of each note in the index, as of one generation of it."""
 
     folder_id: int = 0
     generation: int = -1
@@ -49,7 +50,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """The folder's number in the store, how many notes it has, and why it may be out of date, if it is."""
+    """The directory's id in the store, its number of notes, and why it may be out of date, if it is."""
 
     folder_id: int
     notes: int
@@ -57,11 +58,11 @@ class SyncResult:
 
 
 class _FolderGone(Exception):
-    """Another process threw the folder's rows away, to make them anew."""
+    """Another process dropped the directory's rows to rebuild them."""
 
 
 class MemoryIndex:
-    """The index of one folder."""
+    """The index of one directory."""
 
     def __init__(self, database: Database, folder: NoteDirectory, redact: Redact) -> None:
         self._database = database
@@ -69,22 +70,22 @@ class MemoryIndex:
         self._redact = redact
         self._batch_notes, self._batch_bytes = _BATCH[database.dialect]
         self._known = _Known()
-        # The folder as it was when the index was last in step with it, and the index's generation then.
+        # The listing at the last complete sync, and the index's generation then.
         self._in_step: dict[str, NoteState] = {}
         self._in_step_at = -1
-        # Paths as the store may hold them: without secrets, and always encodable.
+        # Paths as stored: redacted, and always encodable.
         self._shown: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
     def place(self) -> str:
-        """What tells folders apart in one store; a store that machines share has one for each of them."""
+        """Identifies the directory in the store; in a store that machines share, with the host's name."""
         path = str(self._folder.path.resolve())
         shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         return shown if self._database.config.is_sqlite else f"{socket.gethostname()}:{shown}"
 
     def sync(self, check: Check) -> SyncResult:
-        """Take in what was added, changed or removed since. Blocking; called beside the event loop."""
+        """Index notes that were added, changed or removed. Blocking; call it in a thread."""
         with self._lock:
             for _ in range(_TRIES):
                 try:
@@ -115,13 +116,13 @@ class MemoryIndex:
         if len(changed) > self._batch_notes // 10:
             with self._writing() as connection:
                 index_rows.flush_pending_index(connection)
-        # Only where every note is as it was seen need the next look go no further.
+        # The next sync can be skipped only if every note is stored as it was listed.
         is_in_step = all(known.get(shown, ("",))[0] == state for shown, (_, state) in present.items())
         self._in_step, self._in_step_at = (listing, self._known.generation) if is_in_step else ({}, -1)
         return SyncResult(self._known.folder_id, len(present))
 
     def _present(self, listing: Mapping[str, NoteState]) -> dict[str, tuple[str, str]]:
-        """Every note now: by its path as stored, the real path and its state."""
+        """Every present note: by its stored path, the real path and its state."""
         present: dict[str, tuple[str, str]] = {}
         for path, state in listing.items():
             shown = self._shown.get(path)
@@ -137,7 +138,7 @@ class MemoryIndex:
         return self._redact(text)
 
     def _load(self) -> None:
-        """Read what the index knows, unless nobody changed it since we last did."""
+        """Read the index's state, unless it is unchanged since the last read."""
         with self._database.reading() as connection:
             rows = connection.query(index_rows.FIND_FOLDER, (self.place,))
             if rows and rows[0][1] == INDEX_VERSION:
@@ -153,7 +154,7 @@ class MemoryIndex:
         self._begin_folder()
 
     def _begin_folder(self) -> None:
-        """A row for this folder; what was cut by other rules, or not been used for long, goes."""
+        """Create a row for this directory; drop outdated indexes, and those not used for long."""
         with self._writing() as connection:
             stale = [
                 int(row[0])
@@ -209,7 +210,7 @@ class MemoryIndex:
             self._change(put)
 
     def _change(self, work: Callable[[IndexWriter], Mapping[str, tuple[str, str] | None]]) -> None:
-        """One short transaction on this folder, tried again where the database asks for it."""
+        """One short transaction on this directory, retried where the database asks for it."""
         folder_id = self._known.folder_id
         for attempt in range(_TRIES):
             try:
@@ -230,7 +231,7 @@ class MemoryIndex:
         raise StoreError(f"the database kept failing: {last}")
 
     def _remember(self, changes: Mapping[str, tuple[str, str] | None], generation: int) -> None:
-        """What we changed ourselves need not be read back, where nobody else changed anything."""
+        """Apply our own changes without reading them back, if there were no others."""
         known = self._known
         known.generation = generation if generation == known.generation + 1 else -1
         for path, note in changes.items():
@@ -241,7 +242,7 @@ class MemoryIndex:
 
     @contextmanager
     def _writing(self) -> Iterator[DbConnection]:
-        """A transaction of its own: the index tells no facts, so it does not pass the log."""
+        """A transaction of its own: the index holds no facts, so it bypasses the log."""
         if self._database.reserve is not None:
             self._database.reserve.require()
         connection = self._database.config.connect()

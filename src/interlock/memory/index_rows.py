@@ -1,7 +1,7 @@
 """The index as rows of the store: every statement, and what differs between the two databases.
 
-One row of `memory_folders` stands for a folder of notes. Whoever changes the index of a folder holds that
-row, so that several processes never do it at once.
+One row of `memory_folders` represents a directory of notes. A writer of its index locks that row, so that
+several processes never write at once.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ INSERT INTO memory_words (folder_id, word, backwards, passages) VALUES (?, ?, ?,
 ON CONFLICT (folder_id, word) DO UPDATE SET passages = memory_words.passages + excluded.passages
 """
 
-# SQLite: the words of a row must be told to take it out, since the table keeps none itself.
+# SQLite: removing a row needs its words, since the table does not store them.
 SQLITE_ADD = "INSERT INTO memory_fts (rowid, words) VALUES (?, ?)"
 SQLITE_REMOVE = "INSERT INTO memory_fts (memory_fts, rowid, words) VALUES ('delete', ?, ?)"
 SQLITE_FIND = "SELECT rowid FROM memory_fts WHERE memory_fts MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
@@ -65,28 +65,28 @@ SELECT ?, word, backwards, passages
 FROM unnest(CAST(? AS text[]), CAST(? AS text[]), CAST(? AS bigint[])) AS new (word, backwards, passages)
 ON CONFLICT (folder_id, word) DO UPDATE SET passages = memory_words.passages + excluded.passages
 """
-# What is yet to be sorted into the index, every search would have to go through.
+# Every search would have to scan the entries pending for the index.
 POSTGRES_SORT_IN = "SELECT gin_clean_pending_list('memory_fts_words')"
-# In two steps, or PostgreSQL reads all words of all passages of the folder.
+# In two steps, or PostgreSQL reads all words of all passages of the directory.
 POSTGRES_FIND = """
 WITH found AS MATERIALIZED (SELECT rowid FROM memory_fts WHERE words @@ CAST(? AS tsquery))
 SELECT rowid FROM found WHERE rowid BETWEEN ? AND ? LIMIT ?
 """
 
-# A passage's number tells its folder and its note, so that no other folder's can be among those found.
+# A passage's number contains its directory and its note, so that a search is limited to one directory.
 _NOTE_BITS, _PASSAGE_BITS = 32, 12
 
-# Stands before a word that is in a heading or often in the passage: where very many passages have a word,
-# these are looked at first. It is no letter of any word.
+# Prefix of a word that is in a heading or frequent in the passage: where very many passages have a word,
+# these are looked at first. No word contains it.
 STRONG = "\u00a7"
 _OFTEN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedNote:
-    """A note that was read and cut. `was` is what the index said of it when it was looked at.
+    """A note that was read and split. `was` is its state in the index at that time.
 
-    Without a cut note, its content is what the index has already, and only the state is new.
+    Without `note`, its content is already in the index, and only the state is new.
     """
 
     path: str
@@ -101,7 +101,7 @@ def state_text(state: NoteState) -> str:
 
 
 class IndexWriter:
-    """One folder's rows, in a transaction that holds the folder. `close` it before the commit."""
+    """One directory's rows, in a transaction that locks the directory. `close` it before the commit."""
 
     def __init__(self, connection: DbConnection, folder_id: int, numbered: int) -> None:
         self._connection = connection
@@ -111,12 +111,12 @@ class IndexWriter:
         self._words: Counter[str] = Counter()
         self._passages: list[Row] = []
         self._entries: list[tuple[int, list[str]]] = []
-        # How many passages and notes there are more than before.
+        # The differences in the numbers of passages and notes.
         self.passages_added = 0
         self.notes_added = 0
 
     def put(self, prepared: Sequence[PreparedNote]) -> list[PreparedNote]:
-        """Take notes in; those that nobody else has dealt with since they were looked at."""
+        """Store notes; returns those that no other process changed since they were read."""
         there = self._found([note.path for note in prepared])
         mine = [note for note in prepared if there.get(note.path, _NOBODY)[1] == note.was]
         added, changed, kept = [], [], []
@@ -140,7 +140,7 @@ class IndexWriter:
         return mine
 
     def drop(self, was: Mapping[str, str]) -> list[str]:
-        """Take notes out, by what was known of each; which of them nobody else has dealt with since."""
+        """Remove notes in the given states; returns those that no other process changed since."""
         there = self._found(list(was))
         mine = {path: number for path, (number, state) in there.items() if state == was[path]}
         for number in mine.values():
@@ -149,14 +149,14 @@ class IndexWriter:
         return list(mine)
 
     def drop_all(self) -> None:
-        """Everything of the folder, its row too."""
+        """Everything of the directory, its row too."""
         for (number,) in self._connection.query(ALL_NUMBERS, (self._folder_id,)):
             self._remove_passages(int(number))
         for statement in DROP_FOLDER:
             self._connection.change(statement, (self._folder_id,))
 
     def close(self) -> None:
-        """Write what was gathered; words in one order for all, so that nobody waits in a circle."""
+        """Write what was gathered; words in one order, so that two writers cannot deadlock."""
         self._connection.change_many(ADD_PASSAGES, self._passages)
         if self._is_sqlite:
             entries = [(number, " ".join(words)) for number, words in self._entries]
@@ -201,17 +201,17 @@ class IndexWriter:
         self.passages_added += len(passages)
 
 
-# What is said of a note that is not there.
+# For a note that does not exist.
 _NOBODY: tuple[int, str | None] = (0, None)
 
 
 def with_placeholders(sql: str, count: int) -> str:
-    """A statement with room for so many values."""
+    """A statement with placeholders for so many values."""
     return sql.replace("{places}", ", ".join("?" * count))
 
 
 def search_terms(head_words: Sequence[str], words: Sequence[str]) -> list[str]:
-    """What a passage is found by: each of its words once, and the strong ones once more as such."""
+    """The search terms of a passage: each of its words once, and the strong ones once more as such."""
     often = [word for word, count in Counter(words).items() if count >= _OFTEN]
     strong = [STRONG + word for word in {*head_words, *often}]
     return list({*head_words, *words, *strong})
@@ -226,9 +226,9 @@ def flush_pending_index(connection: DbConnection) -> None:
 def find_passages(
     connection: DbConnection, folder_id: int, groups: Sequence[Iterable[str]], limit: int
 ) -> list[int]:
-    """Passages of a folder that have a word of every group.
+    """Passages of a directory that have a word of every group.
 
-    Words are letters and digits of our own cutting: nothing in them can mean anything to a database.
+    Words consist of letters and digits only: they cannot inject a query.
     """
     first = folder_id << _NOTE_BITS + _PASSAGE_BITS
     last = (folder_id + 1 << _NOTE_BITS + _PASSAGE_BITS) - 1

@@ -1,4 +1,4 @@
-"""Adds dated entries to notes: whole or not at all, durably, and without losing what others write."""
+"""Adds dated entries to notes: atomically, durably, and without losing what others write."""
 
 import errno
 import fcntl
@@ -32,19 +32,19 @@ from interlock.memory.notes import (
 _LOCK = ".lock"
 _MAX_NAME_BYTES = 120
 _MAX_TITLE_CHARS = 200
-# How often an entry is tried where a person keeps saving the same note.
+# How often an entry is tried while a person keeps saving the same note.
 _TRIES = 100
 _LOCK_POLL_SECONDS = 0.01
 
 _NOT_IN_NAME = re.compile(r"[\W_]+")
-# What a name may lose without becoming another name.
+# Punctuation that a name may lose without becoming another name.
 _PLAIN_PUNCTUATION = re.compile(r"[\w\s.,:;!?'\"()\[\]/&\u00b7\u2010-\u201f-]*")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What was written. `path` is below the memory folder."""
+    """The entry's position. `path` is below the memory directory."""
 
     path: str
     absolute_path: str
@@ -57,7 +57,7 @@ class AppendResult:
 
 @dataclass(frozen=True, slots=True)
 class NoteEntry:
-    """What is to be added, already free of secrets; `has_masks` where there were some."""
+    """An entry, already redacted; `has_masks` if anything was masked."""
 
     content: str
     title: str
@@ -72,7 +72,7 @@ class NoteEntry:
 
 
 class NoteWriter:
-    """The only part of Interlock that writes to the memory folder."""
+    """The only part of Interlock that writes to the memory directory."""
 
     def __init__(self, folder: NoteDirectory, redact: Redact) -> None:
         self._folder = folder
@@ -96,7 +96,7 @@ class NoteWriter:
     def append(
         self, entry: NoteEntry, commit: Callable[[], None], check: Callable[[], None]
     ) -> AppendResult:
-        """`commit` is called right before the entry can be seen, `check` while waiting."""
+        """`commit` is called right before the entry becomes visible, `check` while waiting."""
         try:
             with self._locked(check) as folder:
                 for _ in range(_TRIES):
@@ -112,7 +112,7 @@ class NoteWriter:
 
     @contextmanager
     def _locked(self, check: Callable[[], None]) -> Iterator[int]:
-        """The folder, made if need be, while no other process adds to it."""
+        """The directory, created if needed, while no other process adds to it."""
         self._folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder.opened() as folder:
             if folder is None:
@@ -127,9 +127,9 @@ class NoteWriter:
 
 
 def slug(title: str) -> str:
-    """A file's name for a title: its letters and digits of any script, and nothing that means anything.
+    """A file name for a title: its letters and digits of any script, and nothing special.
 
-    Where that loses what tells titles apart, a few digits of its hash do.
+    If that loses what distinguishes titles, a few digits of its hash are added.
     """
     normal = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", title).casefold())
     plain = _NOT_IN_NAME.sub("-", normal).strip("-")
@@ -190,7 +190,7 @@ class _Existing:
 
 
 def _place_for(folder: int, entry: NoteEntry) -> tuple[str, _Existing | None]:
-    """The note of that title, or the name of a new one where there is none that can be added to."""
+    """The note of that title, or a new name if there is none that can be added to."""
     names = sorted(os.listdir(folder))
     size = len(entry.text(is_first=True).encode())
     for number in count(1):
@@ -207,13 +207,13 @@ def _place_for(folder: int, entry: NoteEntry) -> tuple[str, _Existing | None]:
 
 
 def _is_called(name: str, stem: str) -> bool:
-    """Whether it is that note, or one that a person called by its title in another spelling."""
+    """Whether it is that note, or one that a person named by its title in another spelling."""
     own = name.rsplit(".", 1)[0]
     return is_note_name(name) and stem in {own, slug(own)}
 
 
 def _existing(folder: int, name: str) -> _Existing | None:
-    """A note that can be added to: a file of its own, with text, of bounded size."""
+    """A note that can be added to: a regular file, with text, of bounded size."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=folder)
@@ -236,7 +236,7 @@ def _existing(folder: int, name: str) -> _Existing | None:
 
 
 def _written_beside(folder: int, data: bytes, old: _Existing | None) -> str:
-    """The new content in a hidden file, on the disk, with the old one's permissions."""
+    """Write the new content to a hidden file, synced to disk, with the old one's permissions."""
     ours = f".{secrets.token_hex(8)}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(ours, flags, 0o600, dir_fd=folder)

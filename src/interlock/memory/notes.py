@@ -1,4 +1,4 @@
-"""The folder of notes: which there are, what is in them. No link is followed, hidden names are left out."""
+"""The directory of notes: lists and reads them. Symlinks are not followed, hidden names are skipped."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ MAX_NOTES = 50_000
 MAX_DEPTH = 32
 MAX_NOTE_BYTES = 1024 * 1024
 
-# Read beyond the bound and cut off again after redaction, so that no half of a secret is left at the end.
+# Read beyond the limit and cut off again after redaction, so that no half of a secret is left at the end.
 _MARGIN_BYTES = 64 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -21,8 +21,8 @@ Check = Callable[[], None]
 Redact = Callable[[str], str]
 
 
-# What changes whenever a file does, as far as the file system tells: its number, its size, when it was
-# written to and when anything about it was changed. A plain tuple, since thousands are made for a search.
+# What changes whenever a file does, as far as the file system knows: inode, size, modification time and
+# change time. A plain tuple, since a search makes thousands.
 NoteState = tuple[int, int, int, int]
 
 
@@ -32,27 +32,27 @@ def note_state(status: os.stat_result) -> NoteState:
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """A note as it was read: its bytes up to the bound, and whether it was longer."""
+    """A note's bytes up to the limit, and whether it was longer."""
 
     state: NoteState
     data: bytes
     is_cut: bool
 
     def text(self, redact: Redact) -> str:
-        """What it says, free of secrets. What is no text says nothing."""
+        """The redacted text; empty for a binary file."""
         safe = redact(_decoded(self.data, is_cut=self.is_cut))
         return safe[:-_MARGIN_BYTES] if self.is_cut else safe
 
 
 class NoteDirectory:
-    """`WORKSPACE_DIR/memory`. It may itself be a link that the operator made; nothing in it may be."""
+    """`WORKSPACE_DIR/memory`. It may be a symlink that the operator made; symlinks in it are ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def opened(self) -> Iterator[int | None]:
-        """A descriptor of the folder; None where there is none yet."""
+        """A descriptor of the directory; None if it does not exist yet."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -64,7 +64,7 @@ class NoteDirectory:
             os.close(descriptor)
 
     def notes(self, check: Check) -> dict[str, NoteState]:
-        """Every note by its path below the folder, as it is now. What cannot be looked into is left out."""
+        """The state of every note by its path below the directory. Unreadable directories are skipped."""
         found: dict[str, NoteState] = {}
         with self.opened() as folder:
             if folder is not None:
@@ -72,7 +72,7 @@ class NoteDirectory:
         return found
 
     def read(self, path: str) -> NoteText | None:
-        """A note; None when it is gone, or is no file of its own any more."""
+        """A note; None if it is gone or no longer a regular file."""
         with self.opened() as folder, suppress(OSError):
             if folder is not None:
                 with _opened_beneath(folder, path) as descriptor:
@@ -117,7 +117,7 @@ def _opened(folder: int, name: str, flags: int) -> Iterator[int]:
 
 @contextmanager
 def _opened_beneath(folder: int, path: str) -> Iterator[int]:
-    """A file some folders down, step by step: a link on the way, or at its end, is an error."""
+    """Open a file below subdirectories, step by step: a symlink on the way, or at its end, is an error."""
     first, slash, rest = path.partition("/")
     if not slash:
         with _opened(folder, first, _FILE) as descriptor:
@@ -145,7 +145,7 @@ def read_bounded(descriptor: int, count: int) -> bytes:
 
 
 def _decoded(data: bytes, *, is_cut: bool) -> str:
-    """Text in UTF-8, UTF-16 with its mark, or that of old western notes; nothing if it is binary."""
+    """Text in UTF-8, UTF-16 with a byte order mark, or cp1252; empty if it is binary."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     if b"\0" in data:
@@ -153,7 +153,7 @@ def _decoded(data: bytes, *, is_cut: bool) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The cut may have gone through a character.
+        # The cut may have split a character.
         if is_cut and error.start >= len(data) - 3:
             return data.decode("utf-8-sig", "ignore")
         return data.decode("cp1252", "replace")

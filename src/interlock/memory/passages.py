@@ -1,4 +1,4 @@
-"""Cuts a note into passages: at its headings, and where a section is long, between paragraphs."""
+"""Splits a note into passages: at its headings, and in a long section between paragraphs."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _DAY = re.compile(r"(?<!\d)(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?!\
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a note: where it begins, the headings above it, and its words, ready to be found."""
+    """A part of a note: its first line, the headings above it, and its words."""
 
     line: int
     heading: str
@@ -45,13 +45,13 @@ class _Section:
     lines: list[str]
 
     def is_only_above(self, following: "_Section") -> bool:
-        """Whether it has no text of its own, and its headings stand above the next section as well."""
+        """Whether it has no text of its own, and its headings apply to the next section as well."""
         depth = len(self.headings)
         return following.headings[:depth] == self.headings and not any(map(str.strip, self.lines))
 
 
 def split_note(path: str, text: str) -> SplitNote:
-    """The passages of a note. Its name alone makes one where there is nothing else to find."""
+    """The passages of a note. An empty note has one, with the words of its name."""
     sections = list(_sections(text))
     name = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     title = next((section.headings[0] for section in sections if section.headings), name)
@@ -95,7 +95,7 @@ def _sections(text: str) -> Iterator[_Section]:
 
 
 def _pieces(section: _Section) -> Iterator[tuple[int, str]]:
-    """The section in pieces of bounded size, each with the line it begins at."""
+    """The section in passages of bounded size, each with its first line."""
     gathered: list[str] = []
     size = begins = 0
     for number, line in enumerate(section.lines, start=section.line + bool(section.headings)):
@@ -118,7 +118,7 @@ def _pieces(section: _Section) -> Iterator[tuple[int, str]]:
 
 
 def _cut_line(line: str) -> Iterator[str]:
-    """A line that is longer than a passage, in pieces; between words where there are any."""
+    """A line longer than a passage, in parts; split between words where possible."""
     while len(line) > MAX_PASSAGE_CHARS:
         cut = line.rfind(" ", MAX_PASSAGE_CHARS // 2, MAX_PASSAGE_CHARS)
         cut = MAX_PASSAGE_CHARS if cut < 0 else cut

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from interlock.memory.word_forms import QueryTerm
 
-# BM25: how soon more of a word stops to count, and how much a long passage is held against it.
+# BM25: how soon more of a word stops to count, and how much a passage's length lowers its score.
 _SATURATION, _LENGTH_WEIGHT, _USUAL_WORDS = 1.2, 0.5, 100
 _HEAD_WEIGHT = 2.0
 _ADJACENT_WITHIN = 3
@@ -31,7 +31,7 @@ class PassageCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RankedNote:
-    """A note, its best passage first, the others that have something of it after."""
+    """A note, with its best passage first, then others that match."""
 
     note_id: int
     score: float
@@ -42,12 +42,12 @@ class RankedNote:
 class _Scored:
     candidate: PassageCandidate
     score: float
-    # What each sought word gave, in the question's order; zero where it is not there.
+    # The score of each term, in the query's order; zero where it is missing.
     parts: tuple[float, ...]
 
 
 class PassageRanker:
-    """What the words of one question are worth, and what passages are worth by them."""
+    """The weights of the terms of one query, and the scores of passages by them."""
 
     def __init__(self, sought: Sequence[QueryTerm], passages: int, today: date) -> None:
         self._today = today
@@ -56,7 +56,7 @@ class PassageRanker:
         for number, word in enumerate(sought):
             own = word.forms.get(word.asked.text, (0.0, 0))[1]
             for form, (worth, count) in word.forms.items():
-                # Another form is never worth more than the word itself, however rare it is.
+                # Another form never counts more than the word itself, however rare it is.
                 value = word.asked.weight * worth * rarity(max(count, own), passages)
                 self._worth.setdefault(form, []).append((number, value))
                 self._full[number] = max(self._full[number], value)
@@ -73,7 +73,7 @@ class PassageRanker:
     def _note(self, note_id: int, scored: list[_Scored]) -> RankedNote:
         scored.sort(key=lambda one: (-one.score, one.candidate.id))
         best = scored[0]
-        # What the best passage lacks and another one of the same note has still speaks for the note.
+        # Terms that only other passages of the same note have still count for the note.
         elsewhere = sum(
             max(0.0, max(one.parts[number] for one in scored) - best.parts[number])
             for number in range(len(self._full))
@@ -96,7 +96,7 @@ class PassageRanker:
         return _Scored(candidate, score * (1 + self._recency(candidate.day)), tuple(parts))
 
     def _places(self, words: Sequence[str], present: Container[str]) -> list[tuple[int, int]]:
-        """Where the words of the question stand, each with its number in the question."""
+        """The positions of query terms in the passage, each with its number in the query."""
         return [
             (place, number)
             for place, word in enumerate(words)
@@ -105,13 +105,13 @@ class PassageRanker:
         ]
 
     def _coverage(self, parts: Sequence[float]) -> float:
-        """How much of the question is there, by what its words are worth."""
+        """The share of the query that is covered, by the weight of its terms."""
         full = sum(self._full)
         there = sum(min(part, most) for part, most in zip(parts, self._full, strict=True))
         return _COVERAGE_FLOOR + (1 - _COVERAGE_FLOOR) * (there / full if full else 0.0)
 
     def _adjacency(self, places: Sequence[tuple[int, int]]) -> float:
-        """A bonus where words that follow one another in the question do so in the passage."""
+        """A bonus where consecutive query terms are near each other in the passage."""
         pairs: set[tuple[int, int]] = set()
         for (place, number), (next_place, next_number) in pairwise(places):
             if number < next_number <= number + 2 and 0 < next_place - place <= _ADJACENT_WITHIN:
@@ -129,5 +129,5 @@ class PassageRanker:
 
 
 def rarity(count: int, passages: int) -> float:
-    """What a word is worth that so many of all passages have."""
+    """The weight of a word that occurs in so many of all passages."""
     return math.log(1 + (passages - count + 0.5) / (count + 0.5)) if passages >= count else 0.01

@@ -1,4 +1,4 @@
-"""Finds notes: brings the index up to date, asks the database for passages, ranks them, cuts snippets."""
+"""Finds notes: updates the index, fetches passages from the database, ranks them, cuts snippets."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ WHERE p.id IN ({places})
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 48
-# Passages that one look-up gives, and those that are looked at closely in all.
+# The passages that one lookup returns, and those that are ranked in all.
 PER_LOOKUP, IN_ALL = 300, 150
-# With so many passages that have a word itself, those with other forms of it are not looked for.
+# With so many passages that have a word itself, its other forms are not looked up.
 ENOUGH = 40
 SNIPPET_CHARS, SHORT_SNIPPET_CHARS, MANY = 240, 120, 12
 MAX_ALSO = 3
 
-# A word in more than this share of all passages finds nothing by itself while others are rarer.
+# A word in more than this share of all passages is not looked up alone while others are rarer.
 _TOO_COMMON = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A note that was found. `path` is below the memory folder."""
+    """A note that was found. `path` is below the memory directory."""
 
     path: str
     title: str
@@ -52,7 +52,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class MemorySearchResult:
-    """What a search came to. `problem` says why the index may be behind the notes."""
+    """The result of a search. `problem` says why the index may be behind the notes."""
 
     hits: tuple[SearchHit, ...]
     notes: int
@@ -73,7 +73,7 @@ class MemorySearch:
         self._today = today
 
     def search(self, query: str, limit: int, check: Check) -> MemorySearchResult:
-        """The best notes for a question. Blocking; called beside the event loop."""
+        """The best notes for a query. Blocking; call it in a thread."""
         asked = query_words(query[:MAX_QUERY_CHARS], MAX_WORDS)
         synced = self._index.sync(check)
         if not asked or not synced.notes:
@@ -101,7 +101,7 @@ def _found(
 def _candidates(
     connection: DbConnection, folder_id: int, sought: Sequence[QueryTerm], total: int
 ) -> list[PassageCandidate]:
-    """Passages worth a closer look: of each word the best, and those that have the most of them."""
+    """Passages worth ranking: the best of each word, and those that have the most of them."""
     present = sorted((word for word in sought if word.forms), key=lambda word: word.passages)
     telling = [word for word in present if word.passages <= max(_TOO_COMMON * total, 20)] or present
     if not telling:
@@ -116,7 +116,7 @@ def _candidates(
 
 
 def _lookups(telling: Sequence[QueryTerm], total: int) -> Iterator[tuple[list[list[str]], float]]:
-    """What to ask the database for, and how much an answer speaks for a passage; the rarest word first."""
+    """The lookups, rarest word first, and how much a result counts for a passage."""
     for word in telling:
         weight = word.asked.weight * rarity(word.passages, total)
         exact = word.forms.get(word.asked.text, (0.0, 0))[1]
@@ -127,7 +127,7 @@ def _lookups(telling: Sequence[QueryTerm], total: int) -> Iterator[tuple[list[li
             yield [[word.asked.text]], weight
         if others and exact < ENOUGH:
             yield [others], weight / 2
-    # Where single words find too much, those passages that have several of them.
+    # Where single words find too much, the passages that have several of them.
     common = [word for word in telling if word.passages > PER_LOOKUP]
     for one, other in pairwise(telling) if common else ():
         if other in common:

@@ -1,4 +1,4 @@
-"""The piece of a passage that shows why it was found: plain text on one line, cut between words."""
+"""Cuts the part of a passage that shows why it matched: plain text on one line, cut between words."""
 
 from collections.abc import Container
 
@@ -6,12 +6,12 @@ from interlock.memory.tokenizer import split_chunks
 
 _ELLIPSIS = "…"
 _LEAD_CHARS = 40
-# How far a cut looks for a space before it gives up, as in scripts that have none.
+# How far a cut looks for a space; some scripts have none.
 _REACH_CHARS = 24
 
 
 def snippet(text: str, wanted: Container[str], max_chars: int) -> str:
-    """The stretch of a text with the most of the wanted words in it."""
+    """The part of a text with the most of the wanted words in it."""
     if len(text) <= max_chars:
         return " ".join(text.split())
     start = max(0, _densest(_places(text, wanted), max_chars - _LEAD_CHARS) - _LEAD_CHARS)
@@ -23,7 +23,7 @@ def snippet(text: str, wanted: Container[str], max_chars: int) -> str:
 
 
 def _places(text: str, wanted: Container[str]) -> list[tuple[int, str]]:
-    """Where each wanted word stands; in a long chunk, where it can be seen in so many letters."""
+    """The position of each wanted word; in a long chunk, where it occurs literally."""
     places: list[tuple[int, str]] = []
     for chunk in split_chunks(text):
         for word in chunk.words:

@@ -1,6 +1,6 @@
-"""Words so common that a hit on one says almost nothing. They count a little, and alone they count fully.
+"""Words so common that a hit on one means almost nothing. They count a little, and alone they count fully.
 
-Written without accents, as `words.fold` leaves them.
+Written without accents, as `tokenizer.fold` leaves them.
 """
 
 # ruff: noqa: E501, RUF001, SIM905 - words of many languages
@@ -108,7 +108,7 @@ _KOREAN = """
 무엇 언제 어디 누가 어떻게 왜 얼마 몇 그 이 저 것 수 및 는 은 를 을 가 에 의
 """
 
-# By language, since a word that says nothing in one may mean something in another.
+# By language, since a stop word of one may mean something in another.
 STOP_WORDS = tuple(
     frozenset(words.split())
     for words in (

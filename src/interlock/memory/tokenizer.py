@@ -1,8 +1,8 @@
-"""Cuts text into words, the same way for notes and for questions, so that both databases behave alike.
+"""Splits text into words, the same way for notes and for queries, so that both databases behave alike.
 
-A word is folded: without case, accents, width and other differences of form. A name in code is taken apart
-and kept whole as well: `handleMessage` gives `handle`, `message` and `handlemessage`. Scripts that put no
-spaces between words give overlapping pairs of characters, which stand for words.
+A word is folded: without case, accents, width and other differences of form. A name in code is split and
+kept whole as well: `handleMessage` gives `handle`, `message` and `handlemessage`. Scripts without spaces
+between words give overlapping pairs of characters, which serve as words.
 """
 
 # ruff: noqa: RUF001 - letters and signs that look like others are what this is about
@@ -27,12 +27,12 @@ _MARKS = (
     "\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u109d"
     "\u17b4-\u17d3\u17dd\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u3099\u309a\ufe20-\ufe2f"
 )
-# Those that people leave out or set at will, and those that only join letters.
+# Marks that people often omit, and those that only join letters.
 _LOOSE_MARKS = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed"
     "\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\ufe20-\ufe2f]+"
 )
-# Letters that no decomposition takes apart, and those that differ by habit alone.
+# Letters that no decomposition changes, and those that differ by habit alone.
 _LETTERS = str.maketrans(
     {
         "ı": "i", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "þ": "th", "ħ": "h",
@@ -65,7 +65,7 @@ _CLUSTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
 
 
 class TokenKind(Enum):
-    """What a word was made of: it says how much a hit on it means, and which other forms to look for."""
+    """What a word was made of: it determines the weight of a hit, and which other forms to look for."""
 
     word = "word"
     pair = "pair"
@@ -74,7 +74,7 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """A piece of text between spaces or punctuation, and the words it stands for."""
+    """A part of a text between spaces or punctuation, and its words."""
 
     start: int
     end: int
@@ -83,7 +83,7 @@ class TextChunk:
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word of a question. `weight` is how much it says about what is looked for."""
+    """A word of a query. `weight` is how much it contributes."""
 
     text: str
     kind: TokenKind
@@ -91,7 +91,7 @@ class QueryWord:
 
 
 def split_chunks(text: str) -> Iterator[TextChunk]:
-    """The pieces of a text in order, without those that hold no word."""
+    """The parts of a text in order, without those that have no word."""
     for found in _chunk_pattern(text).finditer(text):
         start, end = found.span()
         for at in range(start, end, _MAX_CHUNK_CHARS):
@@ -113,7 +113,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def query_words(text: str, limit: int) -> list[QueryWord]:
-    """The words of a question, each once, in order. What says little weighs little."""
+    """The words of a query, each once, in order. Stop words have little weight."""
     found: dict[str, TokenKind] = {}
     for chunk in _pieces(text):
         for word, kind in _words_of(chunk):
@@ -134,7 +134,7 @@ def _pieces(text: str) -> Iterator[str]:
         if len(chunk) <= _MAX_CHUNK_CHARS:
             yield chunk
             continue
-        # What is longer than any word is no word: it is taken in pieces, so that it costs no more.
+        # A chunk longer than any word is processed in parts, so that it costs no more.
         for at in range(0, len(chunk), _MAX_CHUNK_CHARS):
             yield chunk[at : at + _MAX_CHUNK_CHARS]
 
@@ -147,7 +147,7 @@ _SAYS_SOMETHING = 0.2
 
 
 def _common_among(words: Iterable[str]) -> frozenset[str]:
-    """The common words of the language that most of these are in; one alone proves no language."""
+    """The stop words of the language that most of these are in; one alone proves no language."""
     hits = [common.intersection(words) for common in STOP_WORDS]
     most = max(map(len, hits))
     return frozenset().union(*(found for found in hits if len(found) == most)) if most > 1 else frozenset()
@@ -174,7 +174,7 @@ def fold(text: str) -> str:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether it is written in a script whose words are not told apart by spaces, or only in part."""
+    """Whether it is written in a script that does not, or not always, put spaces between words."""
     return _UNSPACED.match(word) is not None
 
 
@@ -210,14 +210,14 @@ def _clean(part: str) -> str:
 
 
 def _whole(joined: str) -> list[tuple[str, TokenKind]]:
-    """A name of several parts as one word, where it is written in letters that make words."""
+    """A name of several parts as one word, unless its script has no spaces."""
     if len(joined) > MAX_WORD_CHARS or _UNSPACED.search(joined):
         return []
     return [(joined, TokenKind.word)]
 
 
 def _runs(part: str) -> Iterator[tuple[str, TokenKind]]:
-    """A part by its scripts: 第3章 has three pieces."""
+    """Split a part by scripts: 第3章 has three runs."""
     for run in _RUN.finditer(part):
         text = run[0]
         if run.lastgroup == "other":

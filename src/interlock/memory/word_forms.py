@@ -1,7 +1,7 @@
-"""The other forms in which a word of a question may stand in the notes.
+"""The other forms in which a word of a query may occur in the notes.
 
-Inflected forms, longer words that begin or end with it, and, where nothing has the word itself, words that
-differ by one letter. Each form counts less the further it is from what was asked.
+Inflected forms, longer words that begin or end with it, and, where no note has the word itself, words that
+differ by one letter. Each form counts less the further it is from the query.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,16 +35,16 @@ _PLURAL, _INFLECTED, _BEGINS, _ENDS, _TYPO = 0.9, 0.6, 0.45, 0.4, 0.7
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """A word of a question with its forms in the notes: how much each is worth, in how many passages."""
+    """A word of a query with its forms in the notes: the weight of each, and its number of passages."""
 
     asked: QueryWord
     forms: dict[str, tuple[float, int]] = field(default_factory=dict)
-    # The word that was taken for a mistyped one.
+    # The word that replaced a mistyped one.
     corrected: str | None = None
 
     @property
     def passages(self) -> int:
-        """In how many passages any of it is, at most."""
+        """An upper bound of the passages that have any of its forms."""
         return sum(count for _, count in self.forms.values())
 
 
@@ -109,7 +109,7 @@ def _shared_needed(length: int) -> int:
 
 
 def similarity(word: str, form: str) -> float:
-    """How much a hit on `form` is worth when `word` was asked for; nothing if they are strangers."""
+    """How much a hit on `form` counts for `word`; zero if they are unrelated."""
     shared = 0
     for one, other in zip(word, form, strict=False):
         if one != other:
@@ -133,9 +133,9 @@ _PLURALS = {(a, b) for ending in ("s", "es", "n", "en", "e") for a, b in ((endin
 
 
 def _near(connection: DbConnection, folder_id: int, word: str) -> dict[str, int]:
-    """Words that differ by one letter: added, left out, another one, or two that changed places.
+    """Words that differ by one letter: added, omitted or replaced, or by two that are swapped.
 
-    Whichever it is, the first or the last letters, up to just before the middle, are as they were.
+    In every case the first or the last letters, up to just before the middle, are the same.
     """
     if len(word) < _MIN_TYPO_LENGTH or is_unspaced(word) or word.isdigit():
         return {}

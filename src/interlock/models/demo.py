@@ -1,7 +1,7 @@
 """The built-in demo: a handful of plain requests, answered with real tool calls. No key, no network.
 
-It is given what every model is given and nothing more, and it does not look whether a tool is offered: like
-other models it tries, so that a newcomer sees a refusal and what can be done about it.
+It gets what every model gets and nothing more, and it does not check whether a tool is offered: like other
+models it tries, so that a newcomer sees a refusal and what can be done about it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class DemoProvider:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         for item in stream_reply(reply_to(request)):
             yield item
-            # Let others work between two pieces, as a network would.
+            # Let other tasks run between two deltas, as a network would.
             await asyncio.sleep(0)
 
     async def close(self) -> None:
@@ -53,7 +53,7 @@ class DemoProvider:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A call of this task and what came of it."""
+    """A call of this task and its result."""
 
     name: str
     arguments: dict[str, Any]
@@ -65,7 +65,7 @@ class _Done:
 
     @property
     def is_missing(self) -> bool:
-        """A file was to be read, and there is none of that name."""
+        """A file was to be read and does not exist."""
         told = str(self.result.get("message", ""))
         return self.name == "read_file" and not self.is_ok and told.startswith("there is no ")
 
@@ -103,7 +103,7 @@ def _done(messages: list[DecodedMessage]) -> list[_Done]:
 
 
 def _object(text: str, otherwise: str = "text") -> dict[str, Any]:
-    """A result that is not the envelope of Interlock is shown as it is."""
+    """A result that is not Interlock's envelope is used as plain text."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -125,7 +125,7 @@ def _next_move(text: str, done: list[_Done], offered: frozenset[str]) -> _Step |
 
 
 def _meant(intent: DemoIntent, done: list[_Done]) -> tuple[DemoIntent, list[_Done]]:
-    """Where there is no file of the name as it was said, the other one, and what was done since."""
+    """After the first name of a file was not found, the other one, and the calls since."""
     if intent.or_path in ("", intent.path):
         return intent, done
     for number, each in enumerate(done, start=1):
@@ -135,10 +135,10 @@ def _meant(intent: DemoIntent, done: list[_Done]) -> tuple[DemoIntent, list[_Don
 
 
 def _next_step(intent: DemoIntent, done: list[_Done], text: str, offered: frozenset[str]) -> _Step | None:
-    """The call to make now, or None where the last result is to be told."""
+    """The next call, or None if the last result is to be described."""
     goal, reading = _goal(intent, text, offered), _Step("read_file", {"path": intent.path})
     if not done:
-        # An edit needs the file to have been read, so that is read first.
+        # An edit requires that the file was read.
         return reading if intent.kind is DemoIntentKind.editing else goal
     last = done[-1]
     if last.name == goal.name:
@@ -184,7 +184,7 @@ def _goal_with_files(intent: DemoIntent) -> _Step:
 
 
 def _question(text: str, *, chinese: bool) -> dict[str, Any]:
-    """A choice where several things are named, a yes or no where something is asked, else one of ours."""
+    """A choice if several things are named, a yes or no if something is asked, else a fixed question."""
     wanted = text.strip(" ?？.。:：")  # noqa: RUF001
     named = _CHOICES.search(wanted)
     listed = re.sub(r"\A(?:要|选|喝|吃|在)\s*", "", wanted) if chinese else named[1] if named else ""

@@ -1,4 +1,4 @@
-"""What a person may want of the demo, found in a sentence of English or Chinese."""
+"""Finds a demo request in a sentence of English or Chinese."""
 # ruff: noqa: RUF001 - the punctuation of Chinese is meant
 
 import re
@@ -29,10 +29,10 @@ class DemoIntentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DemoIntent:
-    """`path` is a file or folder, `text` what else is needed, `other` what the text is to become.
+    """`path` is a file or directory, `text` what else is needed, `other` the replacement of the text.
 
-    `or_path` is what the file may be called where there is none of that name: in "read my notes.txt" the
-    first word may be a part of it, or not.
+    `or_path` is another name for a file that does not exist: in "read my notes.txt" the first word may be a
+    part of it, or not.
     """
 
     kind: DemoIntentKind
@@ -103,7 +103,7 @@ def is_chinese(text: str) -> bool:
 
 
 def parse_intent(text: str) -> DemoIntent:
-    """The first way of saying it that fits. The order is from the most to the least particular."""
+    """The first pattern that fits. The order is from the most to the least specific."""
     sentence = text.strip()
     if len(sentence) > _LONGEST:
         return DemoIntent(DemoIntentKind.unknown)
@@ -116,7 +116,7 @@ def parse_intent(text: str) -> DemoIntent:
 
 
 def find_time_zone(text: str) -> str:
-    """The time zone that a question about the time names, if any."""
+    """The time zone named in a question about the time, if any."""
     if named := _ZONE_NAME.search(text):
         return named[0]
     lowered = text.lower()
@@ -147,7 +147,7 @@ def _making(kind: DemoIntentKind) -> Callable[[Groups], DemoIntent]:
 
 
 def _making_of_words(kind: DemoIntentKind) -> Make:
-    """For a name of several words; None where they read like a sentence."""
+    """For a name of several words; None if they read like a sentence."""
     making = _making(kind)
 
     def make(found: Groups) -> DemoIntent | None:
@@ -169,11 +169,11 @@ def _ways(
 
 _PLEASE = r"\A(?:please\s+|can you\s+|could you\s+|请|请你|帮我|请帮我)?\s*"
 _THE_FILE = r"(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+|folder\s+)?"
-# Something that looks like the name of a file: with a dot or a slash in it, or in quotes.
+# Looks like a file name: with a dot or a slash in it, or in quotes.
 _LETTER = r"[^\s\x{3000}-\x{303f}\x{4e00}-\x{9fff}\x{ff00}-\x{ffef}\"'“”「」`,;:!?]"
 _FILE = rf"(?P<path>[\"'“「`][^\"'”」`]+[\"'”」`]|{_LETTER}*(?:\.\w|/){_LETTER}*)"
 _WHERE = r"(?P<path>\S+)"
-# A name without quotes that has spaces in it, or Chinese: it ends like one, and nothing comes behind it.
+# A name without quotes that has spaces or Chinese in it: it ends like a file name, and nothing follows it.
 _NO_NAME = r"\n\"'“”「」`,;:!?，。；：！？、"
 _WORDS = rf"(?P<path>[^\s/{_NO_NAME}][^{_NO_NAME}]*\.\w{{1,8}})[.!?。！？]?\s*\z"
 _TEXT, _ANYTHING = r"(?P<text>\S.*?)", r"(?P<text>\S.*)\z"

@@ -1,4 +1,4 @@
-"""What the demo says, in English and in Chinese."""
+"""The demo's replies, in English and in Chinese."""
 # ruff: noqa: RUF001 - the punctuation of Chinese is meant
 
 import re
@@ -10,7 +10,7 @@ import orjson
 
 MAX_LINES = 40
 _MAX_LINE = 400
-# What a refusal tells a model, and not the person.
+# The parts of a refusal that are for a model, not for the person.
 _FOR_THE_MODEL = re.compile(r"\s*(?:Tell the user[^.]*|Continue without it)\.|; continue without it(?=\.)")
 
 CAN_DO = """\
@@ -65,7 +65,7 @@ def not_understood(*, chinese: bool) -> str:
 
 
 def describe_refusal(result: Mapping[str, Any], *, chinese: bool) -> str:
-    """A call that was not done, and what can be done about it."""
+    """A refused or failed call, and what can be done about it."""
     code, tool = _text(result, "error_code"), _text(result, "tool_name")
     message = _text(result, "message") or _text(result, "stderr") or code or "?"
     step = _FOR_THE_MODEL.sub("", _text(result, "next_action")).strip()
@@ -95,7 +95,7 @@ def _refusal_in_chinese(code: str, tool: str, mode: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """A call and its result, to be told to the person."""
+    """A call and its result, to be described to the person."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -108,7 +108,7 @@ class DemoResult:
 
     @property
     def is_command_that_failed(self) -> bool:
-        """It ran, and what it printed says why."""
+        """It ran, and its output says why it failed."""
         ran = self.tool in {"bash", "bash_readonly"} and "stdout" in self.result
         return ran and _text(self.result, "error_code") == "EXECUTION_ERROR"
 
@@ -176,7 +176,7 @@ def _answered(told: DemoResult) -> str:
 
 
 def _in_words(told: DemoResult) -> str:
-    """What the demo itself asks for, a choice or a yes, as a person would say it."""
+    """An answer to the demo's own question, a choice or a yes, in plain words."""
     answer = told.output.strip()
     try:
         match orjson.loads(answer):

@@ -1,8 +1,8 @@
-"""Tools for models that know no function calling: the provider-neutral form, over any model that can write.
+"""Tool calls for models without function calling: a provider-neutral form, over any model that can write.
 
-The model is told to answer with one JSON object. What it asks for becomes tool calls like any other's, and
-the history is put to it in the same form. A reply that is not of that form is sent back once with what is
-wrong with it; if the next one is no better, the turn fails.
+The prompt asks for one JSON object as the answer. Its tool calls are treated like any other model's, and
+the history is sent in the same form. An invalid reply is sent back once with its fault; if the next one is
+no better, the turn fails.
 """
 
 from collections.abc import AsyncGenerator
@@ -91,10 +91,10 @@ class JsonProtocolProvider:
 
 
 def _understood(reply: ModelReply, sight: StreamingAnswerParser) -> ModelReply:
-    """What the model means. An answer that was shown is the answer."""
+    """The meaning of a reply. Answer text that was shown is the answer."""
     if reply.tool_calls and not reply.text.strip():
         # The server parsed the call itself, and the reply had nothing else. With text beside it, it may be
-        # a quotation, and the text is read like any other.
+        # a quotation, and the text is parsed like any other.
         return reply
     if sight.has_begun and "".join(sight.text).strip():
         return ModelReply("".join(sight.text), (), _end(reply))
@@ -153,7 +153,7 @@ def _told_of_tools(request: ModelRequest) -> str:
 
 
 def _spoken(messages: list[DecodedMessage]) -> list[bytes]:
-    """Results of one turn together, as a message of the person: such models know no other roles."""
+    """Results of one turn together, as a user message: such models know no other roles."""
     encoded: list[bytes] = []
     results: list[dict[str, object]] = []
     names: dict[str, str] = {}
@@ -184,11 +184,11 @@ def _as_written(message: DecodedMessage) -> str:
 
 
 def _value(text: str) -> object:
-    """What the text says, or the text itself where that cannot be written into a message again."""
+    """The parsed text, or the text itself where its value cannot be encoded again."""
     try:
         value: object = orjson.loads(text)
         if text.count("[") + text.count("{") >= _MAYBE_DEEP:
-            # What is decoded may be nested four times as deep as what can be encoded.
+            # Decoding allows four times the nesting of encoding.
             orjson.dumps([[[[[value]]]]])
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text

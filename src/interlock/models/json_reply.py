@@ -1,4 +1,4 @@
-"""Reads a reply of the neutral form: `{"tool_calls": [{"name", "arguments"}], "final_answer": ""}`."""
+"""Parses a reply of the neutral form: `{"tool_calls": [{"name", "arguments"}], "final_answer": ""}`."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def parse_json_reply(text: str) -> JsonReply:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """The reply as one object. An object with text before or after it is quoted, and is not a request."""
+    """The reply as one object. An object with text before or after it is a quotation, not a request."""
     text = _unfenced(text)
     if not text.startswith("{"):
         raise InvalidReply(f"it is not a single JSON object; {_PROSE}")
@@ -108,14 +108,14 @@ def _call(number: int, call: Any) -> JsonCall:
     return JsonCall(sanitize_text(name), sanitize_text(json.dumps(arguments, ensure_ascii=False)))
 
 
-# -- while it arrives --------------------------------------------------------------------------------
+# -- streaming ---------------------------------------------------------------------------------------
 
 _ANSWER_BEGINS = re.compile(
     r"\A\s*(?:```(?:json)?\s*)?\{\s*\"tool_calls\"\s*:\s*\[\s*\]\s*,\s*\"final_answer\"\s*:\s*\"",
     re.IGNORECASE,
 )
 _SPECIAL = re.compile(r'["\\]')
-# What follows a quote can be blank for very long: it is looked at once.
+# The blank text behind a quote can be very long: possessive, so that it is scanned once.
 _ANSWER_ENDS = re.compile(r'"\s*+(?:,\s*+)?\}')
 _MAY_STILL_END = re.compile(r'"\s*+(?:,\s*+)?\Z')
 _LONGEST_BEGINNING = 200
@@ -125,14 +125,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\
 class StreamingAnswerParser:
     """Finds the answer's text in a reply that is still arriving.
 
-    It is in sight once an empty `tool_calls` and the beginning of `final_answer` have come, in that order:
-    then nothing else can follow, and the text can be shown as it comes. From there on it cannot become
-    wrong any more: a quote that the model forgot to escape, or a line end, belongs to the text.
+    The answer begins once an empty `tool_calls` and the beginning of `final_answer` have arrived, in that
+    order: then nothing else can follow, and the text can be shown at once. From there on it cannot become
+    invalid: a quote that the model forgot to escape, or a line end, belongs to the text.
     """
 
     def __init__(self) -> None:
         self._rest = ""
-        # A quote in `_rest` may be the end; what is blank decides nothing, and waits here.
+        # A quote in `_rest` may be the end; blank text decides nothing, and waits here.
         self._is_undecided = False
         self._blank: list[str] = []
         self._high = ""
@@ -160,14 +160,14 @@ class StreamingAnswerParser:
         return self._shown(self._decoded(is_last=False))
 
     def finish(self) -> str:
-        """What was held back, when no more can come."""
+        """The text that was held back, when no more can come."""
         self._rest = "".join([self._rest, *self._blank])
         self._blank.clear()
         return self._shown(self._decoded(is_last=True)) if self.has_begun and not self.has_ended else ""
 
     def _shown(self, text: str) -> str:
         if not self.text:
-            # Nothing is no answer yet, and may still turn out to be wrong.
+            # Blank text is no answer yet, and the reply may still turn out to be invalid.
             text = text.lstrip()
         if text:
             self.text.append(text)
@@ -207,7 +207,7 @@ class StreamingAnswerParser:
         return sanitize_text("".join(text))
 
     def _joined(self, text: str) -> str:
-        """Two escapes may be one character; half of one is none."""
+        """Join surrogate pairs: two escapes may be one character."""
         if not text:
             return ""
         text, self._high = self._high + text, ""
@@ -217,7 +217,7 @@ class StreamingAnswerParser:
 
 
 def _escape(text: str) -> tuple[int, str]:
-    """How long the escape is that begins here, and what it means; 0 where it has not ended."""
+    """The length of the escape that begins here, and its character; 0 if it is incomplete."""
     if len(text) < 2:
         return 0, ""
     if text[1] != "u":

@@ -1,4 +1,4 @@
-"""Looks into encoded messages, for models that have to understand them themselves."""
+"""Decodes messages, for models that have to interpret them themselves."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _PIECE = 12
 
 @dataclass(frozen=True, slots=True)
 class DecodedMessage:
-    """One message, as far as it is of the form that `models/message_encoding.py` makes."""
+    """One message of the form that `models/message_encoding.py` makes."""
 
     role: str
     content: str
@@ -41,20 +41,20 @@ def offered_tool_names(tools: bytes) -> frozenset[str]:
 
 
 def conversation_key(request: ModelRequest) -> str:
-    """Names the state of a conversation, whatever its system prompt says (which may tell the time)."""
+    """Identifies the state of a conversation without its system prompt, which may contain the time."""
     spoken = [message for message in request.messages if not message.startswith(b'{"role":"system"')]
     return sha256(b"\n".join(spoken)).hexdigest()[:12]
 
 
 def stream_reply(reply: ModelReply) -> Iterator[ModelStreamItem]:
-    """A reply that is known whole, streamed as other models do."""
+    """A complete reply, streamed as other models do."""
     for start in range(0, len(reply.text), _PIECE):
         yield ModelTextDelta(reply.text[start : start + _PIECE])
     yield reply
 
 
 def estimate_usage(request: ModelRequest, reply: ModelReply) -> TokenUsage:
-    """Four bytes a token, which is what such estimates take."""
+    """An estimate of four bytes per token."""
     taken = sum(map(len, request.messages)) + len(request.tools)
     given = len(reply.text.encode()) + sum(len(call.arguments.encode()) for call in reply.tool_calls)
     return TokenUsage(taken // 4 + 1, given // 4 + 1)

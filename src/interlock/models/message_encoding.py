@@ -1,4 +1,4 @@
-"""Messages in the form that chat endpoints share, each encoded once and kept so."""
+"""Encodes messages in the form that chat endpoints share. Each is encoded once and kept."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def user_message(text: str) -> bytes:
 
 
 def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
-    # Blank text is none: some refuse the whole history for it.
+    # Blank text counts as none: some servers refuse the whole history for it.
     has_words = bool(text.strip())
     message: dict[str, object] = {"role": "assistant", "content": text if has_words else None}
     if calls:
@@ -48,17 +48,17 @@ def tool_message(call_id: str, content: str) -> bytes:
 
 
 def encodable_call_id(call_id: str) -> str:
-    """Some servers give out longer ids than others take, and a session may go on with another model."""
+    """Shorten an id that other servers would refuse: a session may continue with another model."""
     return call_id if len(call_id) <= _LONGEST_ID else f"call_{sha256(call_id.encode()).hexdigest()[:24]}"
 
 
 def encodable_tool_name(name: str) -> str:
-    """Servers refuse a history in which a model called what cannot be a function's name."""
+    """Servers refuse a history with an invalid function name."""
     return _UNFIT_FOR_A_NAME.sub("_", name)[:_LONGEST_NAME] or "_"
 
 
 def encodable_arguments(arguments: str) -> str:
-    """The same: arguments that are no JSON object are quoted in one, so that the model sees its fault."""
+    """Likewise, arguments that are no JSON object are quoted in one, so that the model sees its fault."""
     try:
         if isinstance(orjson.loads(arguments), dict):
             return arguments

@@ -1,4 +1,4 @@
-"""Any endpoint that speaks the chat completions protocol, streamed, with as little between as possible."""
+"""Streams from any endpoint of the chat completions protocol."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -30,15 +30,15 @@ from interlock.models.stream_accumulator import StreamAccumulator
 
 _MAX_ERROR_BYTES = 64 * 1024
 _LONG_BYTES = 256 * 1024
-# To read JSON takes many times its size in memory.
+# Parsing JSON takes many times its size in memory.
 _MAX_WHOLE_BYTES = 8 * 1024 * 1024
-# How long a server may take to close an answer that it called finished, before its connection is given up.
+# How long a server may take to close a finished answer before its connection is dropped.
 _CLOSING_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:
-    """Where a model is asked. `idle_seconds` is how long it may say nothing."""
+    """A model's endpoint. `idle_seconds` is how long it may send nothing."""
 
     base_url: str
     model: str
@@ -48,7 +48,7 @@ class ChatEndpoint:
 
 
 class _Dialect:
-    """What this server was found not to know, so that it is not asked for it again."""
+    """Options that this server was found not to support, so that they are not sent again."""
 
     def __init__(self) -> None:
         self._asks_for_usage = True
@@ -67,7 +67,7 @@ class _Dialect:
         return parts
 
     def adapt_to(self, error: Any, request: ModelRequest) -> bool:
-        """Whether the request can be put differently, now that the server refused it so."""
+        """Whether the request can be changed to avoid the server's refusal."""
         said = error_text(error)
         if self._asks_for_usage and "stream_options" in said:
             self._asks_for_usage = False
@@ -111,7 +111,7 @@ class OpenAIChatProvider:
             await self._client.close()
 
     async def _answered(self, request: ModelRequest) -> aiohttp.ClientResponse:
-        """A response that begins to answer. A server that does not know an option is asked without it."""
+        """A response that begins to answer. The request is repeated without an option that is rejected."""
         while True:
             response = await self._connected().post(
                 self._url, data=self._body(request), headers=self._headers, allow_redirects=False
@@ -140,7 +140,7 @@ class OpenAIChatProvider:
         body = b"".join(
             [self._beginning, *self._dialect.options(request), b'"messages":[', messages, b"]}"]
         )
-        # A long one is sent in pieces, between which the event loop turns.
+        # A long one is sent in parts, between which the event loop runs.
         return body if len(body) < _LONG_BYTES else BytesIO(body)
 
     def _broken(self, error: Exception) -> ModelError:
@@ -181,7 +181,7 @@ async def _read(
     reader, is_answer = SseReader(), False
     async for piece in response.content.iter_any():
         if not is_answer and piece.lstrip()[:1] == b"{":
-            # Not a stream at all: some servers cannot, whatever they call it.
+            # Not a stream at all: some servers cannot, whatever content type they claim.
             if text := assembly.add(piece + await _bounded(response, _MAX_WHOLE_BYTES)):
                 yield ModelTextDelta(text)
             yield assembly.reply()
@@ -208,7 +208,7 @@ async def _read(
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The text of all events that came at once, up to the first that says the end or cannot be read."""
+    """The text of all events that came at once, up to the end of the stream or the first invalid one."""
 
     text: str
     is_done: bool = False
@@ -228,7 +228,7 @@ def _take(events: Iterable[bytes], assembly: StreamAccumulator) -> _Taken:
 
 
 async def _closed(response: aiohttp.ClientResponse) -> None:
-    """Lets the answer's end arrive: only then can the connection be used again."""
+    """Wait for the answer's end: only then can the connection be reused."""
     with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(_CLOSING_SECONDS):
             await response.content.readany()

@@ -1,4 +1,4 @@
-"""What every provider takes and gives, and the ways in which it fails."""
+"""The interface of all providers: request, reply and errors."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from interlock.core.errors import InterlockError
 
 
 class ToolChoice(StrEnum):
-    """Whether the model has to call a tool. `none` is that of a request that offers none."""
+    """Whether the model has to call a tool. `none` is for a request that offers none."""
 
     none = "none"
     auto = "auto"
@@ -19,8 +19,7 @@ class ToolChoice(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One turn. Messages and tools are encoded already (`models/message_encoding.py`), so that a long
-    history costs no more than joining it.
-    """
+    history costs no more than joining it."""
 
     messages: tuple[bytes, ...]
     tools: bytes = b""
@@ -30,7 +29,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestedCall:
-    """A tool call as the model wrote it: the arguments are text, whole or not, valid or not."""
+    """A tool call as the model wrote it: the arguments are text, complete or not, valid or not."""
 
     call_id: str
     name: str
@@ -55,14 +54,14 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelTextDelta:
-    """Text as it arrives. All pieces of a turn together are its reply's text."""
+    """Text as it arrives. All deltas of a turn together are its reply's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """The turn, whole: the last thing a provider gives.
+    """The whole turn: the last item of a stream.
 
     One that was stopped by its length or a filter may have neither text nor calls.
     """
@@ -77,10 +76,10 @@ ModelStreamItem = ModelTextDelta | ModelReply
 
 
 class ModelProvider(Protocol):
-    """`stream` gives pieces and at last one reply, or raises `ModelError`.
+    """`stream` yields deltas and at last one reply, or raises `ModelError`.
 
-    It is an async generator: whoever stops before the reply closes it (`contextlib.aclosing`), which
-    closes the connection, so that a model does not go on for nobody.
+    It is an async generator: a caller that stops before the reply must close it (`contextlib.aclosing`),
+    which closes the connection, so that the model stops generating.
     """
 
     @property
@@ -104,7 +103,7 @@ class ModelFault(StrEnum):
     timeout = "timeout"
     network = "network"
     protocol = "protocol"
-    # The model answered, twice, in a form that says nothing.
+    # The model answered twice in an invalid form.
     validation = "validation"
 
     @property
@@ -125,7 +124,7 @@ _PASSING = frozenset(
 
 
 class ModelError(InterlockError):
-    """The model could not be asked, or its answer could not be read. Told to the person."""
+    """The request to a model failed, or its answer is unreadable. Shown to the person."""
 
     code = "LLM_ERROR"
 

@@ -16,8 +16,8 @@ from interlock.core.errors import ConfigurationError
 from interlock.models.provider import ModelProvider
 
 DEMO, OPENAI, SCRIPTED, JSON = "demo", "openai", "scripted", "json"
-# Those of pydantic-ai that take a key from the environment. Other servers of OpenAI's protocol need none of
-# this: they are named by OPENAI_BASE_URL.
+# The providers of pydantic-ai that take a key from the environment. Other servers of OpenAI's protocol need
+# none of this: they are named by OPENAI_BASE_URL.
 PROVIDERS = (
     "anthropic",
     "bedrock",
@@ -34,7 +34,7 @@ _PUBLIC = "https://api.openai.com"
 
 
 def create_provider(form: str, settings: Settings) -> ModelProvider:
-    """The provider of that name, ready to be asked; nothing is connected to before. Close it."""
+    """The provider of that name. It connects on the first request. Close it."""
     form = form.strip()
     kind, colon, rest = form.partition(":")
     rest = rest.strip()
@@ -93,7 +93,7 @@ def _openai(name: str, settings: Settings) -> ModelProvider:
 
 
 def _refuse_open_key(base_url: str, key: str) -> None:
-    """A key goes to this machine, or is encrypted; a server without one may be asked in the open."""
+    """Refuse to send a key in plain http to another machine; without a key plain http is allowed."""
     parts = urlsplit(base_url)
     if key and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Every other provider, by the model layer of pydantic-ai. Loaded only when one is chosen: it is large.
+"""Every other provider, through pydantic-ai's model layer. Loaded only when chosen: it is large.
 
 Its agent loop, retries and tools are not used: one request goes in and one reply comes out.
 """
@@ -35,10 +35,10 @@ from interlock.models.server_errors import error_text
 from interlock.models.stream_accumulator import new_call_id
 
 _IDLE_SECONDS = 120.0
-# Which ids of calls a provider takes, by its name.
+# The call ids that a provider accepts, by its name.
 _FITS = re.compile("[A-Za-z0-9_-]+")
 _FITTING = {"mistral": re.compile("[A-Za-z0-9]{9}")}
-# The more particular first: some of these are kinds of others.
+# The more specific first: some of these are subclasses of others.
 _FAULTS: tuple[tuple[type[Exception], ModelFault, str], ...] = (
     (exceptions.ModelQuotaExceededError, ModelFault.quota, "the account has no credit left"),
     (exceptions.ModelRateLimitError, ModelFault.rate_limited, "the provider reports too many requests"),
@@ -74,7 +74,7 @@ def open_provider(provider: str, name: str) -> "PydanticAIProvider":
 
 
 class PydanticAIProvider:
-    """`secrets` are kept out of errors."""
+    """`secrets` are masked in errors."""
 
     def __init__(self, model: Model, secrets: Sequence[str] = ()) -> None:
         self._model = model
@@ -127,7 +127,7 @@ class PydanticAIProvider:
         )
 
 
-# -- there -------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------
 
 
 def _history(
@@ -140,7 +140,7 @@ def _history(
             case "assistant":
                 response = _response_parts(message, fitting)
                 if not response:
-                    # It said nothing: not every provider takes that.
+                    # An empty message, which not every provider accepts.
                     continue
                 if parts:
                     yield messages.ModelRequest(parts=parts)
@@ -171,7 +171,7 @@ def _response_parts(message: DecodedMessage, fitting: re.Pattern[str]) -> list[m
 
 
 def _identity(call_id: str, fitting: re.Pattern[str]) -> str:
-    """What another model of the same session gave out may be an id that this provider refuses."""
+    """Replace an id that this provider refuses; it may come from another model of the same session."""
     return call_id if fitting.fullmatch(call_id) else sha256(call_id.encode()).hexdigest()[:9]
 
 
@@ -187,7 +187,7 @@ def _tools(encoded: bytes) -> list[ToolDefinition]:
 
 
 def _settings(request: ModelRequest) -> ModelSettings:
-    # Whoever asked decides about retries, and knows what was already shown.
+    # The caller decides about retries, and knows what was already shown.
     settings = ModelSettings(timeout=_IDLE_SECONDS, max_retries=0)
     if request.max_output_tokens is not None:
         settings["max_tokens"] = request.max_output_tokens
@@ -196,7 +196,7 @@ def _settings(request: ModelRequest) -> ModelSettings:
     return settings
 
 
-# -- and back ----------------------------------------------------------------------------------------
+# -- replies -----------------------------------------------------------------------------------------
 
 
 def _text_of(event: messages.ModelResponseStreamEvent) -> str:

@@ -1,4 +1,4 @@
-"""The models that may answer here: the one of the setting MODEL, and those of MODELS to choose from."""
+"""The models allowed here: the one of the setting MODEL, and those of MODELS to choose from."""
 
 from interlock.config.settings import Settings
 from interlock.core.errors import UserError
@@ -12,7 +12,7 @@ class ModelNotListed(UserError):
 
 
 class ModelRegistry:
-    """Each model is opened when it is first asked for, and once. Close it."""
+    """Opens each model on first use, once. Close it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

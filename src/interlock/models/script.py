@@ -1,6 +1,6 @@
-"""Scripts for the scripted model: what it is to do, turn by turn.
+"""Scripts for the scripted model: its replies, turn by turn.
 
-A script is a text with one item a line (empty lines and lines that begin with # are passed over), or a JSON
+A script is a text with one item a line (empty lines and lines that begin with # are skipped), or a JSON
 list of the same items:
 
     ok                              answers "ok"
@@ -8,12 +8,12 @@ list of the same items:
     msgb64:SGVsbG8=                 the same, for texts with line ends
     sleep:250                       waits so many milliseconds, then answers "ok"
     err:server                      fails with that fault; err:rate_limited:2 says when to try again
-    call:read_file {"path": "a"}    asks for a tool; what follows the name goes out as it is, valid or not
+    call:read_file {"path": "a"}    calls a tool; the arguments are sent unchanged, valid or not
     {"msg": "Let me look.", "sleep_ms": 10, "tool_calls": [{"name": "bash", "arguments": {"cmd": "ls"}}]}
-    when:Step build                 what follows is for conversations that begin with that text in them
+    when:Step build                 what follows is for conversations whose first message contains that text
 
-Several parts are asked in their order, and the first that fits is the script; what stands before the first
-of them is for all other conversations.
+Several parts are tried in their order, and the first that fits is the script; the items before the first of
+them are for all other conversations.
 """
 
 import base64
@@ -40,14 +40,14 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTurn:
-    """What the model does once. A turn with a fault gives no answer."""
+    """One turn of the model. A turn with a fault gives no answer."""
 
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()
     sleep_ms: int = 0
     fault: ModelFault | None = None
     retry_after_seconds: float | None = None
-    # Only for conversations whose first words have this in them.
+    # Only for conversations whose first message contains this.
     when: str = ""
 
 
@@ -59,7 +59,7 @@ class _Wrong(ValueError):
 
 
 def read_script(source: str) -> Script:
-    """A JSON list as it stands, else the name of a file with a script."""
+    """Read a script: a JSON list given inline, or else the name of a file."""
     if source.lstrip().startswith("["):
         return parse_script(source, "the script")
     path = Path(source).expanduser()
@@ -77,7 +77,7 @@ def read_script(source: str) -> Script:
 
 
 def parse_script(text: str, named: str) -> Script:
-    """Every item must be understood: a script that does something else than it says tests nothing."""
+    """Every item must be valid: a script that does something else than it says tests nothing."""
     turns, when = [], ""
     for place, item in _items(text, named):
         try:

@@ -1,8 +1,8 @@
-"""The model that does what its script says (`models/script.py`), for tests and examples.
+"""A model that follows a script (`models/script.py`), for tests and examples.
 
-It is at the item that the conversation has come to: as many answers as there are in it, so many items are
-done. So it goes on where it was after a restart, and gives every conversation its own place. A fault leaves
-no answer behind; it is raised once for the same conversation, and the item after it is the next try's.
+The number of answers in a conversation determines the next item of the script. So it continues after a
+restart, and every conversation has its own position. A fault leaves no answer; it is raised once for the
+same conversation, and the next try gets the item after it.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class ScriptedProvider:
         pass
 
     def _part(self, request: ModelRequest) -> str:
-        """The part of the script that this conversation follows, whatever is said in it later."""
+        """The part of the script that this conversation follows, chosen by its first message."""
         first = next((message for message in request.messages if message.startswith(_USER)), b'""')
         words = first.decode()
         parts = dict.fromkeys(turn.when for turn in self._script if turn.when)

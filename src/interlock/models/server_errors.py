@@ -1,4 +1,4 @@
-"""What went wrong with a model's server, as one sentence and one class of fault."""
+"""Maps errors of a model's server to one sentence and one class of fault."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _NO_CREDIT = ("insufficient_quota", "insufficient balance", "insufficient credit
 
 
 def parse_error_body(body: bytes) -> Any:
-    """What a server sent with a refusal: its document, or its text."""
+    """The body of a refusal: its JSON document, or its text."""
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -32,7 +32,7 @@ def parse_error_body(body: bytes) -> Any:
 
 
 def error_text(error: Any, *secrets: str) -> str:
-    """What a server says of its error, in one short line and without the keys that it may repeat."""
+    """A server's error message, in one short line and without the keys that it may repeat."""
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or error.get("error") or error
     if isinstance(error, str):
@@ -50,7 +50,7 @@ def error_text(error: Any, *secrets: str) -> str:
 def error_from_status(
     status: int, error: Any, *, where: str, secret: str = "", retry_after_seconds: float | None = None
 ) -> ModelError:
-    """A status that is no success. `where` names the model and its address."""
+    """Map a status that is no success. `where` names the model and its address."""
     said = error_text(error, secret)
     signs = f"{said} {_code(error, 'code') or _code(error, 'type')}".lower()
     fault, what = _judged(status, signs, where)
@@ -77,7 +77,7 @@ def _judged(status: int, signs: str, where: str) -> tuple[ModelFault, str]:
 
 
 def error_from_stream(error: Any, secret: str) -> ModelError:
-    """An error that comes in the stream itself. Some servers name the status that it would have had."""
+    """Map an error in the stream itself. Some servers give the status that it would have had."""
     code = _code(error, "code")
     status = int(code) if code.isdecimal() and len(code) == 3 else 0
     if status >= 400:
@@ -101,7 +101,7 @@ def unreadable_reply_error(reason: str) -> ModelError:
 
 
 def parse_retry_after(header: str) -> float | None:
-    """Seconds, as most servers write it; a date is left to our own waiting."""
+    """Seconds, as most servers write it; for a date our own backoff applies."""
     try:
         seconds = float(header)
     except ValueError:

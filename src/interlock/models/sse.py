@@ -1,22 +1,22 @@
-"""Reads server-sent events from bytes that come in any pieces."""
+"""Reads server-sent events from bytes cut anywhere."""
 
 # One event of a model is a few hundred bytes; a server that sends more than this in one is broken.
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class SseEventTooLong(ValueError):
-    """An event did not end within the bound."""
+    """An event did not end within the limit."""
 
 
 class SseReader:
-    """`feed` it bytes; it gives the data of each event that has ended."""
+    """`feed` it bytes; it returns the data of each complete event."""
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max_event_bytes = max_event_bytes
-        # A line that has not ended: it grows in place, however small the pieces are.
+        # An incomplete line: it grows in place, however small the reads are.
         self._held = bytearray()
         self._data: list[bytes] = []
-        # Of the lines in `_data` as they were sent: without anything in them they take room as well.
+        # The size of the lines in `_data` as sent: empty ones take memory as well.
         self._data_bytes = 0
         self._is_first = True
 
@@ -34,7 +34,7 @@ class SseReader:
         return events
 
     def finish(self) -> list[bytes]:
-        """What a server leaves that closes without the empty line."""
+        """The event left by a server that closes without the empty line."""
         lines, self._held = [bytes(self._held), b""], bytearray()
         return self._events(lines)
 

@@ -1,4 +1,4 @@
-"""Puts one reply together from the chunks of a chat completion stream."""
+"""Assembles one reply from the chunks of a chat completion stream."""
 
 import secrets
 from typing import Any
@@ -29,7 +29,7 @@ _MAX_ID = 128
 _MAX_NAME = 512
 # No answer costs more; a server that says so has not counted.
 _MAX_TOKENS = 10**12
-# What is looked through at most to find out whether a call's arguments have ended, piece after piece.
+# How much is parsed at most to find out whether a call's arguments have ended, delta after delta.
 _MAX_LOOKED_THROUGH = 8 * 1024 * 1024
 
 
@@ -56,7 +56,7 @@ class _Call:
 class StreamAccumulator:
     """`add` a chunk's JSON and show what it returns; `reply` when the stream has ended.
 
-    `secret` is the key: it is kept out of what a server says of its errors.
+    `secret` is the key: it is masked in the server's error messages.
     """
 
     def __init__(self, secret: str = "") -> None:
@@ -68,11 +68,11 @@ class StreamAccumulator:
         self._finish: str | None = None
         self._usage: TokenUsage | None = None
         self._size = 0
-        # Which of several answers is read: the first that was begun.
+        # The index of the answer that is read, of several: the first one.
         self._chosen: int | None = None
 
     def add(self, data: bytes) -> str:
-        """The text that this chunk adds, often none."""
+        """The text that this chunk adds, often empty."""
         self._size += len(data)
         if self._size > MAX_REPLY_BYTES:
             raise ModelError(ModelFault.protocol, "the model's response exceeds the size limit")
@@ -94,7 +94,7 @@ class StreamAccumulator:
         return self._add_choice(choices[0]) if self._is_chosen(choices[0].get("index")) else ""
 
     def _is_chosen(self, index: Any) -> bool:
-        """Some servers answer several times over, in turns, though nobody asked for it."""
+        """Some servers interleave several answers, although one was requested."""
         if type(index) is not int:
             return True
         if self._chosen is None:
@@ -103,7 +103,7 @@ class StreamAccumulator:
 
     def _add_choice(self, choice: dict[str, Any]) -> str:
         if reason := choice.get("finish_reason"):
-            # In whatever form it is said, it is the end.
+            # In whatever form, it is the end.
             self._finish = reason if isinstance(reason, str) else "stop"
         # Servers that do not stream send the whole message at once.
         delta = choice.get("delta") or choice.get("message")
@@ -131,7 +131,7 @@ class StreamAccumulator:
             identity, name = _word(delta, "id"), _word(function, "name")
             call = self._call_of(delta.get("index"), identity, name, is_further=position > 0)
             call.call_id = call.call_id or identity
-            # Some servers repeat the name in every piece, some send it in parts.
+            # Some servers repeat the name in every delta, some send it in parts.
             if name and call.name != name:
                 call.name += name
                 if len(call.name) > _MAX_NAME:
@@ -170,7 +170,7 @@ class StreamAccumulator:
         return call
 
     def reply(self, *, is_done: bool = False) -> ModelReply:
-        """The whole. `is_done`: the server said that this is the end, if not how."""
+        """The whole reply. `is_done`: the server ended the stream, perhaps without a finish reason."""
         if self._finish is None and not is_done:
             raise ModelError(ModelFault.network, "the model's response was cut off")
         calls = self._requested()
@@ -198,7 +198,7 @@ class StreamAccumulator:
 
 
 def new_call_id() -> str:
-    """For calls that come without one. Unlike all others, also those of earlier turns."""
+    """An id for calls without one, distinct also from those of earlier turns."""
     return f"call_{secrets.token_hex(8)}"
 
 
@@ -224,7 +224,7 @@ def _encoded(arguments: Any) -> str:
 
 
 def _text_of_parts(parts: Any) -> str:
-    """Some servers send text in typed parts. What is no text, such as thoughts, is passed over."""
+    """Some servers send text in typed parts. Other parts, such as thoughts, are skipped."""
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise unreadable_reply_error("a chunk of the response has text of an unknown form")
     texts = [part.get("text") for part in parts if part.get("type") == "text"]

@@ -1,4 +1,4 @@
-"""What an Authority follows from, beside the registry: mode, policies, machine and limits."""
+"""The inputs of an Authority beside the registry: mode, policies, machine and limits."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +10,10 @@ from interlock.policy.verdict import ModeSwitchMethod, PolicyLayer
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What works on this machine. A need that nobody vouched for is missing."""
+    """What works on this machine. A need that is not listed is missing."""
 
     present: frozenset[str] = frozenset()
-    # What a task brings along or does not, whatever the machine has.
+    # Needs that depend on the task, not on the machine.
     of_tasks: frozenset[str] = frozenset()
     missing_reasons: tuple[tuple[str, str], ...] = ()
     roots: tuple[Path, ...] = ()
@@ -41,7 +41,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """The operator's limits on showing and waiting, beneath the policy's byte limits."""
+    """The operator's limits on output and time, beside the policy's byte limits."""
 
     timeout_seconds: float = 30.0
     max_timeout_seconds: float = 600.0
@@ -51,7 +51,7 @@ class CallLimits:
 
 @dataclass(frozen=True, slots=True)
 class ModeSwitching:
-    """How the person who reads a refusal can switch the mode, and to which modes without a new start."""
+    """How the reader of a refusal can switch the mode, and to which modes without a restart."""
 
     way: ModeSwitchMethod = ModeSwitchMethod.fixed
     modes: frozenset[ToolMode] = frozenset()
@@ -72,7 +72,7 @@ class AuthorityInputs:
     node: ToolPolicy = NO_RESTRICTION
     capabilities: Capabilities = Capabilities()
     limits: CallLimits = CallLimits()
-    # It decides nothing: only what a refusal suggests follows from it.
+    # It decides nothing: it only affects what a refusal suggests.
     switching: ModeSwitching = NO_SWITCHING
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Whether a policy lets what a tool runs reach the network as far as it would.
+"""Whether a policy allows a tool's network access.
 
-A tool whose process serves all callers keeps its ports whoever calls, so a policy that closes one of them
-closes the tool.
+A process that serves all callers has the same ports for each, so a policy that closes one of them closes
+the tool.
 """
 
 from interlock.policy.policy import ShellPolicy
@@ -11,7 +11,7 @@ MAX_TOLD = 5
 
 
 def network_denial_reason(tool: BaseTool, policy: ShellPolicy) -> tuple[str, str] | None:
-    """The reason, and the field of the tool policy that says so; None where nothing speaks against it."""
+    """The reason, and the field of the tool policy that denies it; None if it is allowed."""
     if tool.uses_network and policy.network is False:
         return "the network is switched off", "shell.network"
     closed = tool.network_ports - policy.ports if policy.ports is not None else frozenset()

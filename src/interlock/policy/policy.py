@@ -1,7 +1,7 @@
 """Tool policies and their one merge: the stricter always wins.
 
-A field that is not set says nothing: it is the top element of the merge and stays unset in it. So the
-merge is a meet (associative, commutative, idempotent), and no sequence of layers can widen anything.
+An unset field restricts nothing: it is the top element of the merge and stays unset in it. So the merge is
+a meet (associative, commutative, idempotent), and no sequence of layers can widen anything.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ DEFAULT_MAX_WRITE_BYTES = 2_097_152
 DEFAULT_MAX_IMAGE_BYTES = 16_777_216
 
 ByteLimit = Annotated[int, Field(gt=0, le=2**40, strict=True)]
-# An image is held in memory while it is looked at.
+# An image is held in memory while it is viewed.
 ImageBytes = Annotated[int, Field(gt=0, le=2**26, strict=True)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, strict=True)]
 Switch = Annotated[bool, Field(strict=True)]
@@ -68,7 +68,7 @@ class ToolPolicy(PolicyPart):
     denied_tools: frozenset[str] = frozenset()
 
     def denies(self, names: Iterable[str]) -> bool:
-        """Whether any of a tool's names is listed, in whatever case: who denies Bash means bash."""
+        """Whether any of a tool's names is listed, ignoring case: a denied Bash also denies bash."""
         denied = {name.casefold() for name in self.denied_tools}
         return any(name.casefold() in denied for name in names)
 

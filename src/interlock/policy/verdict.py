@@ -1,4 +1,4 @@
-"""What was decided about a tool, by which layer, in words for the model and for people.
+"""Verdicts on tools: the decision, its layer, and sentences for the model and for people.
 
 The sentences are fixed: the same refusal always reads the same, and `next_action` names only steps that
 work here, for the person who reads it. Every hint that names a mode is composed in `mode_hint`.
@@ -13,7 +13,7 @@ from interlock.core.errors import ErrorClass, ErrorCode
 
 
 class PolicyLayer(StrEnum):
-    """Who can say no, in the order in which they are asked. The first no decides."""
+    """The layers that can deny, in their order. The first denial decides."""
 
     declaration = "declaration"
     override = "override"
@@ -42,7 +42,7 @@ LAYER_NAMES = {
 
 
 def layer_name(layer: str) -> str:
-    """As people are told it; one that the log has from a later version as it is called there."""
+    """The name for people; a layer of a later version has its name from the log."""
     return LAYER_NAMES[PolicyLayer(layer)] if layer in PolicyLayer.__members__ else f"the {layer} layer"
 
 
@@ -63,7 +63,7 @@ class ModeSwitchMethod(StrEnum):
 
     @property
     def opens(self) -> bool:
-        """Whether this person starts Interlock: --mode opens any mode, and --root a folder."""
+        """Whether this person starts Interlock: --mode opens any mode, and --root a directory."""
         return self in {ModeSwitchMethod.terminal, ModeSwitchMethod.command}
 
 
@@ -78,7 +78,7 @@ _WHO_CAN_CHANGE = {
 
 NO_MODE_OFFERS_IT = "No mode offers it. Continue without it."
 
-# What a field of the policy is called in the environment; elsewhere it is tools.FIELD.
+# The variable of a policy field in the environment; elsewhere its name is tools.FIELD.
 ENVIRONMENT_NAMES = {
     "denied_tools": "TOOL_DENIED",
     "fs.enabled": "TOOL_FS_ENABLED",
@@ -114,7 +114,7 @@ Verdict = AllowedTool | DeniedTool
 
 
 def denied_by_mode(tool_name: str, mode: ToolMode, layer: PolicyLayer, next_action: str) -> DeniedTool:
-    """Registered, but not in this mode."""
+    """The tool is registered, but not allowed in this mode."""
     message = f"{tool_name} is not allowed in {mode} mode"
     return DeniedTool(tool_name, ErrorCode.MODE_DENIED, layer, message, next_action)
 
@@ -128,10 +128,10 @@ def mode_hint(
     *,
     needs_root: bool = False,
 ) -> str:
-    """What to do where another mode allows the tool; both lists have the least powerful mode first.
+    """What to do if another mode allows the tool; both lists have the least powerful mode first.
 
-    `open_to_person` are those of `allowing` to which this person can switch now. `needs_root`: a folder has
-    to be opened as well, which this person can do.
+    `open_to_person` are those of `allowing` to which this person can switch now. `needs_root`: a directory
+    has to be opened as well, which this person can do.
     """
     if way is ModeSwitchMethod.fixed:
         return (
@@ -152,7 +152,7 @@ def mode_hint(
 
 
 def no_mode_helps(tool_name: str, mode: ToolMode, allowing: Sequence[ToolMode], other: DeniedTool) -> str:
-    """What to do where `other` would deny the tool in every mode that offers it."""
+    """What to do if `other` would deny the tool in every mode that offers it."""
     return (
         f"This session is in {mode} mode; {tool_name} needs {_one_of(allowing)} mode, but would "
         f"be denied there too: {other.message}. {other.next_action}"
@@ -182,7 +182,7 @@ def mode_not_open(tool_name: str, mode: ToolMode) -> DeniedTool:
 
 
 def switched_off(tool_name: str, layer: PolicyLayer, reason: str, field: str) -> DeniedTool:
-    """`field` of that layer's policy says so."""
+    """Denied by `field` of that layer's policy."""
     setting = ENVIRONMENT_NAMES[field] if layer is PolicyLayer.environment else f"tools.{field}"
     return DeniedTool(
         tool_name,
@@ -204,7 +204,7 @@ def unavailable_here(tool_name: str, reason: str) -> DeniedTool:
 
 
 def not_for_this_task(tool_name: str, reason: str) -> DeniedTool:
-    """Nothing is missing and nobody switched it off: it is for tasks of another kind."""
+    """Nothing is missing or switched off: the tool is for tasks of another kind."""
     return DeniedTool(
         tool_name,
         ErrorCode.TOOL_NOT_AVAILABLE,

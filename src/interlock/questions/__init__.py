@@ -1,5 +1,5 @@
-"""Questions to people: what can be asked, what answers it, and the rows that wait for an answer.
+"""Questions to people: their types, the validation of answers, and the rows that wait for one.
 
 A question is a row, never a waiting coroutine: it outlives the process that asked. Nothing here decides
-whether a tool may ask, and nothing secret is ever stored.
+whether a tool may ask, and no secret is ever stored.
 """

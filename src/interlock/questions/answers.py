@@ -1,4 +1,4 @@
-"""Whether an answer fits its question. What fits is put into one form, so that equal answers are equal."""
+"""Validates answers. A valid answer is normalised, so that equal answers are equal."""
 
 from collections.abc import Mapping
 from typing import Any, assert_never
@@ -27,7 +27,7 @@ Answer = dict[str, Any]
 
 
 def read_answer(widget: Widget, given: Mapping[str, Any]) -> Answer:
-    """The answer as it will be stored, or a `Fault` that names the path of what is wrong with it."""
+    """The answer as it will be stored. Raises `FieldError` with the path of the fault."""
     reader = StrictJsonReader(given)
     answer = _read(widget, reader)
     reader.finish(f"an answer to a {widget.type}")
@@ -59,7 +59,7 @@ def _read(widget: Widget, reader: StrictJsonReader) -> Answer:
 
 
 def _values(form: Form, reader: StrictJsonReader) -> Answer:
-    """A value for every field, null where it was left empty. Only a field not named gets its default."""
+    """A value for every field, null where it was left empty. Only an omitted field gets its default."""
     values = {}
     for field in form.fields:
         default = list(field.default) if isinstance(field.default, tuple) else field.default

@@ -1,4 +1,4 @@
-"""The fields of a form and the options of a choice: what each takes, and whether a value fits."""
+"""The fields of a form and the options of a choice: how they are parsed, and whether a value fits."""
 
 import re
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class FieldType(StrEnum):
         return self in {FieldType.number, FieldType.integer}
 
 
-# How long a text somebody writes may be: where the question does not say, and at most.
+# The length of a text: the default, and the maximum.
 TEXT_CHARS = {FieldType.text: 500, FieldType.multiline: 4000}
 MAX_TEXT = 10_000
 
@@ -98,7 +98,7 @@ def read_field(reader: StrictJsonReader) -> FormField:
 
 
 def _default(value: Any) -> Any:
-    """A default that says nothing is none."""
+    """An empty default counts as none."""
     if isinstance(value, list):
         value = tuple(value)
     return None if value in ("", ()) else value
@@ -139,11 +139,11 @@ def read_name(reader: StrictJsonReader, key: str) -> str:
     return name
 
 
-# -- does a value fit? -------------------------------------------------------------------------------
+# -- validation -------------------------------------------------------------------------------------
 
 
 def check_value(field: FormField, value: object, path: str) -> Any:
-    """The value as it will be stored, or a `Fault`. Nothing is converted: "5" is not a number."""
+    """The value as it will be stored, or a `FieldError`. Nothing is converted: "5" is not a number."""
     match field.type:
         case FieldType.text | FieldType.multiline:
             return _check_text(field, value, path)

@@ -1,4 +1,4 @@
-"""Reads a JSON object strictly: each value has its own type and bounds, and no key is passed over."""
+"""Reads a JSON object strictly: each value has its own type and bounds, and unknown keys are refused."""
 
 import difflib
 import math
@@ -21,7 +21,7 @@ class FieldError(ValueError):
 
 
 class StrictJsonReader:
-    """One object. Every key is asked for by name; `finish` refuses those nobody asked for."""
+    """One object. Every key is read by name; `finish` refuses the others."""
 
     def __init__(self, value: object, path: str = "") -> None:
         if not isinstance(value, Mapping):
@@ -34,7 +34,7 @@ class StrictJsonReader:
         return f"{self._path}.{key}" if self._path else key
 
     def get(self, key: str) -> Any:
-        """The value as it is; None where it is null or not there."""
+        """The unchecked value; None where it is null or missing."""
         self._asked_for.add(key)
         return self._values.get(key)
 
@@ -43,7 +43,7 @@ class StrictJsonReader:
         return key in self._values
 
     def text(self, key: str, max_chars: int, *, default: str | None = None) -> str:
-        """A text that says something; `default` where the key is not there."""
+        """A text that is not blank; `default` where the key is missing."""
         value = self._present(key, default)
         return checked_text(value, self.at(key), max_chars, empty=default == "" and value == "")
 
@@ -65,7 +65,7 @@ class StrictJsonReader:
         return value
 
     def objects(self, key: str, low: int, high: int) -> Iterator["StrictJsonReader"]:
-        """The objects of a list with so many members; where none are needed, it may be missing."""
+        """The objects of a list with so many members; if none are required, it may be missing."""
         value = self._present(key, () if low == 0 else None)
         for path, item in checked_list(value, self.at(key), low, high):
             yield StrictJsonReader(item, path)
@@ -75,7 +75,7 @@ class StrictJsonReader:
         return tuple(checked_text(item, path, max_chars) for path, item in members)
 
     def finish(self, what: str = "it") -> None:
-        """Refuse every key that was not asked for: a misspelt one must not be lost silently."""
+        """Refuse every key that was not read: a misspelt one must not be lost silently."""
         for key in self._values:
             if key not in self._asked_for:
                 near = difflib.get_close_matches(str(key), sorted(self._asked_for), n=1)
@@ -145,7 +145,7 @@ def refuse_duplicates(values: Collection[str], path: str, key: str) -> None:
 
 
 def describe_value(value: object) -> str:
-    """A value in a message: what it is and, if short, what it says."""
+    """Describe a value in a message: its type and, if short, its content."""
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""Questions and answers in plain text, for people who read them in a terminal or a log."""
+"""Questions and answers in plain text, for a terminal or a log."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
@@ -20,13 +20,13 @@ _DECISIONS = {"approve": "Approved", "reject": "Rejected", "revise": "Revision r
 
 
 def question_text(widget: Widget) -> str:
-    """What is asked and what can be answered, in a few lines."""
+    """The question and its possible answers, in a few lines."""
     heading = [widget.title] if widget.title else []
     return "\n".join([*heading, widget.message, *_offered(widget)])
 
 
 def answer_text(widget: Widget, answer: Mapping[str, Any]) -> str:
-    """What was answered, in the question's own words."""
+    """The answer, in the question's own words."""
     return "\n".join(_answered(widget, answer))
 
 

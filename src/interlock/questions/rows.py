@@ -20,7 +20,7 @@ class QuestionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question, in the order of the table's columns. It is free of secrets, and so is its answer."""
+    """One question, in the order of the table's columns. It and its answer are redacted."""
 
     id: str
     session_id: str
@@ -41,19 +41,19 @@ class Question:
     closed_by: str | None = None
 
     def read_widget(self) -> Widget:
-        """What was asked; a `Fault` where somebody changed the row into something that is no question."""
+        """The question's widget; `FieldError` if the row was changed into something that is no question."""
         if not isinstance(self.document, Mapping):
             raise FieldError("", "the stored question cannot be read")
         return read_widget(self.document)
 
     @property
     def result_text(self) -> str:
-        """The answer as the model is given it: one line of JSON, for which the outcome's hash vouches."""
+        """The answer for the model: one line of JSON, which the outcome's hash authenticates."""
         return orjson.dumps(self.answer).decode()
 
     @property
     def waited_ms(self) -> float:
-        """How long it was open, by the clocks of who asked and who closed it."""
+        """How long it was open, by the clocks of the processes that asked and closed it."""
         return max(0.0, ((self.closed_us or self.asked_us) - self.asked_us) / 1000)
 
     def as_row(self) -> Row:
@@ -68,7 +68,7 @@ _NAMES = ", ".join(_COLUMNS)
 
 INSERT = f"INSERT INTO questions ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
 
-# People do not see the questions of a deleted session. One that was erased has no document left.
+# People do not see the questions of a deleted session. An erased one has no document left.
 _IS_SHOWN = """
 NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = questions.session_id AND s.deleted_us IS NOT NULL)
 """
@@ -89,7 +89,7 @@ SELECT {_NAMES} FROM questions
 WHERE session_id = ? AND coalesce(task, '') = ? AND document IS NOT NULL ORDER BY asked_seq
 """  # noqa: S608
 
-# By the order of the log: what was asked last is what a person looks at now.
+# By the order of the log: the newest question is the one a person looks at now.
 NEWEST_OF_WIDGET = f"""
 SELECT {_NAMES} FROM questions
 WHERE session_id = ? AND widget = ? AND document IS NOT NULL ORDER BY asked_seq DESC LIMIT 1
@@ -99,13 +99,13 @@ HAS_ASKED = "SELECT 1 FROM questions WHERE intent_id = ?"
 COUNT_OPEN = "SELECT count(*) FROM questions WHERE session_id = ? AND status = 'open'"
 WAITING_INTENTS = "SELECT intent_id FROM questions WHERE session_id = ? AND status = 'open'"
 
-# Only an open question can be closed: of two who try, one changes a row.
+# Only an open question can be closed: of two concurrent attempts, one changes a row.
 CLOSE = """
 UPDATE questions SET status = ?, answer = ?, close_reason = ?, closed_us = ?, closed_by = ?
 WHERE id = ? AND status = 'open'
 """
 
-# The task that was parked for this question goes on, whatever became of the question.
+# The task that was parked for this question continues, whether it was answered or closed.
 WAKE_TASK = """
 UPDATE tasks SET status = 'queued', question_id = NULL
 WHERE id = ? AND session_id = ? AND status = 'waiting' AND question_id = ?
@@ -126,7 +126,7 @@ def question_of(row: Row) -> Question:
 
 
 def questions_of(connection: DbConnection, session_id: str, task: str | None) -> list[Question]:
-    """All that a task asked, the oldest first, whatever became of it."""
+    """All questions of a task, oldest first, open or closed."""
     return [question_of(row) for row in connection.query(OF_TASK, (session_id, task or ""))]
 
 

@@ -1,8 +1,7 @@
-"""Puts questions, takes answers, closes what nobody answers: the row, its event and the call's outcome
-change together or not at all.
+"""Asks and closes questions: the row, its event and the call's outcome change in one transaction.
 
-A call asks once. Several calls of a session may have a question open at the same time, because a model
-may make several calls in one turn; each is answered by itself.
+A call asks once. Several calls of a session may have a question open at the same time, because a model may
+make several calls in one turn; each is answered separately.
 """
 
 import secrets
@@ -61,7 +60,7 @@ MAX_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class AskingCall:
-    """The tool call that asks, and under what it was judged. `scope.parent` is its recorded intent."""
+    """The tool call that asks, and the authority that judged it. `scope.parent` is its recorded intent."""
 
     session_id: str
     call_id: str
@@ -73,7 +72,7 @@ class AskingCall:
 
 
 class QuestionService:
-    """`ring` is told the session in which a closed question may have set a parked task going again."""
+    """`ring` is called with the session in which a closed question may have requeued a parked task."""
 
     def __init__(
         self,
@@ -90,16 +89,16 @@ class QuestionService:
     # -- asking --
 
     def without_secrets(self, widget: Widget) -> tuple[Widget, bool]:
-        """The question as it would be stored and shown, and whether that is another one.
+        """The question as it would be stored and shown, and whether it was changed.
 
-        Hiding a secret can leave a question that makes no sense, such as two options that now are the
-        same; then it raises a `Fault`.
+        Masking a secret can leave an invalid question, such as two equal options; then it raises a
+        `FieldError`.
         """
         safe = self._redactor.checked(to_json_value(document_of(widget)))
         return (read_widget(safe.value), True) if safe.changed else (widget, False)
 
     async def ask(self, widget: Widget, call: AskingCall) -> Question:
-        """Put a question. It is durable when this returns; the call then waits without an outcome."""
+        """Ask a question. It is durable when this returns; the call then waits without an outcome."""
         shown, redacted = self.without_secrets(widget)
         intent_id = call.scope.parent
         if intent_id is None:
@@ -142,7 +141,7 @@ class QuestionService:
     # -- closing --
 
     async def answer(self, question_id: str, answer: Mapping[str, Any], *, who: str) -> Question:
-        """Give the answer, once: of two at the same time one is taken and the other is told."""
+        """Store the answer, once: of two concurrent answers one is accepted and the other is refused."""
         question = await self.get(question_id)
         answered = await self._events.transact(
             question.session_id, self.answering(question, answer, who=who)
@@ -153,9 +152,9 @@ class QuestionService:
     def answering(
         self, question: Question, answer: Mapping[str, Any], *, who: str
     ) -> Callable[[Transaction], Question]:
-        """The same as a part of somebody's transaction; whether the answer fits is said at once.
+        """The same as a part of the caller's transaction; an invalid answer is refused at once.
 
-        Ring the session's bell afterwards.
+        Notify the session's workers afterwards.
         """
         _must_be_open(question)
         given, (author, _) = self._checked(question, answer), self._line(who, MAX_WHO)
@@ -197,7 +196,7 @@ class QuestionService:
     def close_open(
         self, transaction: Transaction, session_id: str, *, reason: str, who: str, task: str | None = None
     ) -> None:
-        """Close what is open in a session, or in one of its tasks, unanswered; part of a transaction."""
+        """Close the open questions of a session, or of one task, unanswered; part of a transaction."""
         closing = self._closing(reason, who)
         transaction.next_seq()
         for row in transaction.connection.query(OPEN_OF_SESSION, (session_id,)):
@@ -211,21 +210,21 @@ class QuestionService:
         return await self._database.read(lambda db: _read(db, sanitize_text(question_id), READ_SHOWN))
 
     async def open_questions(self, session_id: str) -> list[Question]:
-        """What waits for an answer in a session, the oldest first."""
+        """The open questions of a session, oldest first."""
         rows = await self._database.read(lambda db: db.query(OPEN_OF_SESSION, (sanitize_text(session_id),)))
         return [question_of(row) for row in rows]
 
     async def list_questions(
         self, *, session_id: str | None = None, include_closed: bool = False, limit: int = 100
     ) -> list[Question]:
-        """Over all sessions or of one, the newest first."""
+        """The questions of all sessions or of one, newest first."""
         everywhere, session = (1, "") if session_id is None else (0, sanitize_text(session_id))
         parameters = (everywhere, session, 1 if include_closed else 0, limit)
         rows = await self._database.read(lambda db: db.query(LIST, parameters))
         return [question_of(row) for row in rows]
 
     async def newest(self, session_id: str, widget: str) -> Question | None:
-        """The question of that kind that was asked last in a session."""
+        """The newest question of that kind in a session."""
         return await self._database.read(
             lambda db: read_newest_question(db, sanitize_text(session_id), widget)
         )
@@ -242,7 +241,7 @@ class QuestionService:
         return _Closing(because, self._line(who, MAX_WHO)[0], redacted)
 
     def _line(self, text: str, max_chars: int) -> tuple[str, bool]:
-        """The text on one line, and whether anything secret had to be masked in it."""
+        """The text on one line, and whether a secret was masked in it."""
         given = sanitize_text(" ".join(text.split()))
         safe = self._redactor.text(given)
         return safe[:max_chars], safe != given
@@ -250,7 +249,7 @@ class QuestionService:
 
 @dataclass(frozen=True, slots=True)
 class _Closing:
-    """Why a question is closed unanswered, and by whom. `redacted`: the reason has masks."""
+    """Why a question is closed unanswered, and by which actor. `redacted`: the reason has masks."""
 
     reason: str
     who: str
@@ -299,7 +298,7 @@ def _refuse_another(connection: DbConnection, session_id: str, intent_id: str) -
 
 
 def _locked(transaction: Transaction, question_id: str) -> Question:
-    """The question as it is now; whoever else wants to close it waits until this transaction has ended."""
+    """Read the question and lock it: other attempts to close it wait until this transaction has ended."""
     transaction.next_seq()
     question = _read(transaction.connection, question_id)
     _must_be_open(question)

@@ -1,4 +1,4 @@
-"""What a person typed, as the type that a field wants."""
+"""Converts what a person typed to the type of a field."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ NO = frozenset({"n", "no", "false", "否", "不"})
 
 
 def parse_typed(kind: str, text: str) -> Any:
-    """Where that fails it stays as it is, to be refused with the field's name."""
+    """Text that cannot be converted is returned unchanged, and is refused later with the field's name."""
     if not text:
         return None
     if kind == "boolean":

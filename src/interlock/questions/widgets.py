@@ -1,4 +1,4 @@
-"""The six ways to ask, as frozen values. `read_widget` makes one from JSON, or names the fault's path."""
+"""The six types of questions, as frozen values. `read_widget` parses one from JSON."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -45,7 +45,7 @@ class ActionStyle(StrEnum):
 
 
 class CommentPolicy(StrEnum):
-    """Whether a person may, or must, write something."""
+    """Whether a person may, or must, write a comment."""
 
     none = "none"
     optional = "optional"
@@ -54,7 +54,7 @@ class CommentPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Widget:
-    """What all have: the question itself, and a title for where there is room for one."""
+    """The fields of all widgets: the question itself, and a title for where there is room for one."""
 
     type: ClassVar[WidgetType]
     message: str
@@ -99,7 +99,7 @@ class PlanReview(_Widget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback(_Widget):
-    """A rating between two numbers where `rating_max` is set; otherwise words alone."""
+    """A rating between two numbers if `rating_max` is set; otherwise only a comment."""
 
     type = WidgetType.feedback
     rating_min: int | None = None
@@ -125,7 +125,7 @@ Widget = Form | Selection | Confirmation | PlanReview | Feedback | ActionSelecti
 
 
 def read_widget(arguments: Mapping[str, Any]) -> Widget:
-    """A question that can be put, or a `Fault` that names the path of what is wrong with it."""
+    """A valid question. Raises `FieldError` with the path of the fault."""
     reader = StrictJsonReader(arguments)
     kind = WidgetType(reader.word("type", list(WidgetType)))
     shared = {
@@ -141,7 +141,7 @@ def read_widget(arguments: Mapping[str, Any]) -> Widget:
 
 
 def document_of(widget: Widget) -> dict[str, Any]:
-    """The question as JSON, without what is not set. `read_widget` makes the same widget of it."""
+    """The question as JSON, without unset fields. `read_widget` parses it to the same widget."""
     return {"type": widget.type.value, **_plain(widget)}
 
 
@@ -154,7 +154,7 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, StrEnum) else value
 
 
-# -- one reader a type -------------------------------------------------------------------------------
+# -- one parser per type -----------------------------------------------------------------------------
 
 
 def _form(reader: StrictJsonReader, shared: dict[str, str]) -> Form:
@@ -207,7 +207,7 @@ def _feedback(reader: StrictJsonReader, shared: dict[str, str]) -> Feedback:
         low = reader.integer("rating_min", 0, high - 1, default=min(1, high - 1))
     elif reader.has("rating_min"):
         raise FieldError("rating_max", "is missing: a rating needs both ends")
-    # Without a rating the words are all there is: an empty answer would say nothing.
+    # Without a rating the comment is all there is: an empty answer would say nothing.
     fallback = CommentPolicy.optional if high is not None else CommentPolicy.required
     comment = CommentPolicy(reader.word("comment", list(CommentPolicy), default=fallback))
     if high is None and comment is not CommentPolicy.required:

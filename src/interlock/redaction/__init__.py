@@ -1,5 +1,4 @@
-"""Keeps secrets from leaving: into the log, the transcript, a frame, the model or a process log.
+"""Masks secrets in text and values before they reach the log, the transcript, a frame or the model.
 
-It knows text and values, not where they go. It must never let a value it knows pass because of an
-encoding.
+It knows text and values, not where they go. A known secret must never pass because of its encoding.
 """

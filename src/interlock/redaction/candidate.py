@@ -1,4 +1,4 @@
-"""A piece of a text that may be a secret, and what stands around it."""
+"""A part of a text that may be a secret, with its context."""
 
 import re
 from collections.abc import Callable
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from interlock.redaction.non_secrets import CALLABLE
 
-# So much before a match is looked at, so that a stream need not keep more.
+# Checks see this much before a match, so that a stream need not keep more.
 LOOKS_BACK = 256
 
-# What a terminal is told about colours.
+# Escape sequences for colours.
 _ESCAPE = b"\x1b"
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*[mK]")
 
 
 @dataclass(frozen=True, slots=True)
 class SecretCandidate:
-    """`start` is where the match begins, `begin` and `end` hold what may be secret."""
+    """`start` is where the match begins, `begin` and `end` enclose the possible secret."""
 
     text: bytes
     start: int
@@ -29,18 +29,18 @@ class SecretCandidate:
 
     @property
     def context(self) -> bytes:
-        """What stands before the value in the match, with the rest of the name that it begins in."""
+        """The text before the value: the match up to it, and the rest of the line before the match."""
         line = self.before.rpartition(b"\n")[2] + self.said
         return _COLOUR.sub(b"", line) if _ESCAPE in line else line
 
     @property
     def before(self) -> bytes:
-        """What stands before the match, as far as it may be looked at."""
+        """The text before the match, up to `LOOKS_BACK` bytes."""
         return self.text[max(0, self.start - LOOKS_BACK) : self.start]
 
     @property
     def said(self) -> bytes:
-        """What stands before the value in the match."""
+        """The part of the match before the value."""
         return self.text[self.start : self.begin]
 
     @property
@@ -49,7 +49,7 @@ class SecretCandidate:
 
     @property
     def is_called(self) -> bool:
-        """Code: `get_token(`. What no function is called like has a remark behind it."""
+        """Code: `get_token(`. A value that is no callable name has a remark behind it."""
         return self.follower in (b"(", b"[", b"{") and CALLABLE.fullmatch(self.value) is not None
 
 

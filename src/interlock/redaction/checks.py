@@ -1,7 +1,7 @@
-"""Tells a secret from a word, a placeholder or a piece of code, where a pattern alone cannot.
+"""Distinguishes secrets from words, placeholders and code, where a pattern alone cannot.
 
-A check sees the text as bytes and where in it the candidate is. It looks at no more than `LOOKS_BACK`
-bytes before the match and one behind the candidate, so that a stream can ask it as well.
+A check sees the text as bytes and the position of the candidate. It looks at no more than `LOOKS_BACK`
+bytes before the match and one behind the candidate, so that a stream can use it as well.
 """
 
 import re
@@ -71,14 +71,14 @@ from interlock.redaction.randomness import (
     looks_random,
 )
 
-# The pattern for a line catches one word more, of a line that goes on.
+# The pattern for a line matches one word more, of a line that goes on.
 _MAX_WORDS = 6
-# A shorter value is one only where its name can have no other.
+# A shorter value is a secret only where its name can have no other.
 _SHORT = 4
 
 
 def quoted_value(candidate: SecretCandidate) -> bool:
-    """A literal in a text that is given a secret's name."""
+    """A string literal assigned to a secret's name."""
     candidate = _behind_scheme(candidate)
     value = candidate.value.strip(b"` \t\r\n\f\v")
     is_token = OF_A_TOKEN.search(candidate.said) and not PASSWORD_CONTEXT.search(candidate.said)
@@ -88,7 +88,7 @@ def quoted_value(candidate: SecretCandidate) -> bool:
 
 
 def assigned_value(candidate: SecretCandidate) -> bool:
-    """What is given a secret's name: anything but a placeholder, a label or a path."""
+    """A value assigned to a secret's name: anything but a placeholder, a label or a path."""
     candidate = _behind_scheme(candidate)
     value = candidate.value.strip(b"` \t\r\n\f\v")
     is_short = len(value) < _SHORT and word_checks.is_short(value, candidate.context)
@@ -115,7 +115,7 @@ def assigned_value(candidate: SecretCandidate) -> bool:
 
 
 def _behind_scheme(candidate: SecretCandidate) -> SecretCandidate:
-    """What a header has behind its scheme: `Bearer` and a token."""
+    """The part of a header behind its scheme: `Bearer` and a token."""
     scheme = SCHEME.match(candidate.value)
     if scheme is None or is_type_in_quotes(candidate.value):
         return candidate
@@ -154,12 +154,12 @@ def bare_value(candidate: SecretCandidate) -> bool:
 
 
 def _is_short(value: bytes, context: bytes) -> bool:
-    """Without quotes, where the same in a program would be a variable."""
+    """A short value without quotes, where a program would have a variable."""
     return not (TIGHT.search(context) and VARIABLE.search(context)) or word_checks.is_short(value, context)
 
 
 def _is_long(value: bytes) -> bool:
-    """A random text that by chance looks like a name of a variable."""
+    """A random text that by chance looks like a variable's name."""
     is_motley = len(value) >= 20 and is_gibberish(value) and _has_mixed_case(value)
     return (is_motley or looks_random(value, 20)) and not is_type(value)
 
@@ -169,7 +169,7 @@ def _has_mixed_case(value: bytes) -> bool:
 
 
 def _is_no_value(value: bytes, context: bytes) -> bool:
-    """What a shell says where a variable is not set, or the next field of a log: `auth: user=alice`."""
+    """The rest of a shell expansion (`${X:?message}`), or the next field of a log: `auth: user=alice`."""
     if value[:1] in b"?+" and EXPANSION.search(context):
         return True
     return FIELD.fullmatch(value) is not None and not looks_random(value.partition(b"=")[2], 12)
@@ -179,19 +179,19 @@ def named_value(candidate: SecretCandidate) -> bool:
     quote = candidate.text[candidate.begin - 1 : candidate.begin]
     if quote not in (b'"', b"'", b"`"):
         return bare_value(candidate)
-    # Between such quotes a shell has a command.
+    # Between backquotes a shell has a command.
     is_command = quote == b"`" and b" " in candidate.value and TIGHT.search(candidate.context[:-1])
     return not is_command and quoted_value(candidate)
 
 
 def element_text(candidate: SecretCandidate) -> bool:
-    """Not the name of a group in a regular expression, which is written the same way."""
+    """An XML element's text; not a named group in a regular expression, which is written the same way."""
     is_group = candidate.text[max(0, candidate.start - 1) : candidate.start] in (b"?", b"P")
     return not is_group and quoted_value(candidate)
 
 
 def line_value(candidate: SecretCandidate) -> bool:
-    """All that a line has behind a name. The name decides, unless the line is code or a sentence."""
+    """The rest of a line behind a name. The name decides, unless the line is code or a sentence."""
     value, context = candidate.value, candidate.context
     if len(value) < 3 or is_placeholder(value) or is_path(value) or DOTTED.fullmatch(value):
         return False
@@ -214,7 +214,7 @@ def line_value(candidate: SecretCandidate) -> bool:
 
 
 def _is_literal(value: bytes, context: bytes, *, is_alone: bool) -> bool:
-    """A word that is no variable, constant or type; a password in a file of settings is none of them."""
+    """A word that is no variable, constant or type; a password in a settings file is none of them."""
     if WORD.fullmatch(value) is None or (OBJECT_NAME.fullmatch(value) and OBJECT.search(context)):
         return False
     if CAPITALISED.fullmatch(value):
@@ -223,7 +223,7 @@ def _is_literal(value: bytes, context: bytes, *, is_alone: bool) -> bool:
 
 
 def _is_setting(candidate: SecretCandidate) -> bool:
-    """By how the line is written: not as most programs assign a variable, `name = value`."""
+    """Whether the line is written as a setting, not as most programs assign a variable, `name = value`."""
     context = candidate.context
     if OF_AN_OBJECT.search(context):
         return False
@@ -236,7 +236,7 @@ def _is_setting(candidate: SecretCandidate) -> bool:
 
 
 def _is_in_code(candidate: SecretCandidate) -> bool:
-    """By the lines before it."""
+    """Whether the lines before it are code."""
     return PROGRAM.search(candidate.before) is not None
 
 
@@ -288,7 +288,7 @@ def random_value(candidate: SecretCandidate) -> bool:
 
 
 def random_word(candidate: SecretCandidate) -> bool:
-    """At least eight signs that no language would put together."""
+    """At least eight characters that no language would combine."""
     value = candidate.value.rstrip(b".,;:!?)'\"")
     if is_placeholder(value) or is_path(value):
         return False
@@ -304,9 +304,9 @@ def random_word(candidate: SecretCandidate) -> bool:
 
 
 def random_token(candidate: SecretCandidate) -> bool:
-    """The same for a token of a form of its own, which may have become the name of a file.
+    """The same for a token with a known prefix, which may have become the name of a file.
 
-    Its beginning is known; what follows may by chance have no digit.
+    Only the prefix is certain; the rest may by chance have no digit.
     """
     name, dot, _ = candidate.value.rpartition(b".")
     if dot and is_path(candidate.value):
@@ -358,7 +358,7 @@ def _is_written(value: bytes) -> bool:
 
 
 def _is_odd(value: bytes, candidate: SecretCandidate) -> bool:
-    """By its signs and letters, where a password is spoken of or there are signs at all."""
+    """By its signs and letters, where the text mentions a password or has signs at all."""
     if SIGN.search(value):
         is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'")
         if (
@@ -371,7 +371,7 @@ def _is_odd(value: bytes, candidate: SecretCandidate) -> bool:
 
 
 def random_list(candidate: SecretCandidate) -> bool:
-    """Whether all of several are random; a list of names is not."""
+    """Whether all items of a list are random; a list of names is not."""
     if candidate.follower in (b"(", b".", b"["):
         return False
     items = [item.strip(b" \t\r\n\"'`") for item in candidate.value.split(b",")]
@@ -379,7 +379,7 @@ def random_list(candidate: SecretCandidate) -> bool:
 
 
 def lone_word(candidate: SecretCandidate) -> bool:
-    """Not a piece of a longer base64 text."""
+    """A random word that is not a part of a longer base64 text."""
     before = candidate.text[max(0, candidate.start - 1) : candidate.start]
     return (
         before not in (b"+", b"/", b"-", b"_", b"%")

@@ -1,4 +1,4 @@
-"""What a candidate decodes to: a user and a password, a URL with one, the header of a token, a key."""
+"""Decodes candidates: a user and a password, a URL with one, the header of a token, a key."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ def url_in_base64(candidate: SecretCandidate) -> bool:
 
 
 def web_token(candidate: SecretCandidate) -> bool:
-    """Three parts or five, or a header that decodes to an object which names its algorithm."""
+    """Three parts or five, or a header that decodes to an object with an algorithm."""
     parts = [part for part in candidate.value.split(b".") if part]
     if len(parts) >= 3:
         return True
@@ -47,5 +47,5 @@ def web_token(candidate: SecretCandidate) -> bool:
 
 
 def key_block(candidate: SecretCandidate) -> bool:
-    """Whether there is key material in it, not only a mention of how such a block begins."""
+    """Whether it contains key material, not only a mention of how such a block begins."""
     return re.search(rb"[A-Za-z0-9+/]{20,}", candidate.value) is not None

@@ -1,4 +1,4 @@
-"""What the redactor of this process knows: its own secrets, and the rules that hold here."""
+"""Builds the redactor of this process from its own secrets and the configured rules."""
 
 import os
 from collections.abc import Collection
@@ -22,7 +22,7 @@ from interlock.redaction.secret_names import is_secret_name
 
 # Variables of every shell whose names only end like a secret's.
 _FOLDERS = frozenset({"PWD", "OLDPWD"})
-# A shorter value of somebody else's variable could be any word.
+# A shorter value of another program's variable could be any word.
 _MIN_VARIABLE = 8
 
 
@@ -31,7 +31,7 @@ def build_redactor(settings: Settings) -> Redactor:
 
 
 def build_crash_redactor() -> Redactor:
-    """For the last words of a process; its settings may be what was wrong."""
+    """For a crash message; the settings may be what was wrong."""
     try:
         return build_redactor(load_settings())
     except ConfigurationError:
@@ -39,7 +39,7 @@ def build_crash_redactor() -> Redactor:
 
 
 def process_secrets(settings: Settings) -> list[str]:
-    """Every secret of this process: in its settings, and in its environment whosever it is."""
+    """Every secret of this process: in its settings, and in its environment."""
     return [*secrets_of(settings), *_surroundings()]
 
 
@@ -61,7 +61,7 @@ def configured_rules(settings: Settings) -> tuple[RedactionRule, ...]:
 
 
 def select_rules(own: Path | None = None, off: Collection[str] = ()) -> tuple[RedactionRule, ...]:
-    """The built-in ones and an operator's own, which do what their examples say or nothing starts."""
+    """The built-in rules and the operator's own, whose examples must hold or the start fails."""
     added = load_rules(own) if own else ()
     rules = (*load_builtin_rules(), *added)
     refuse_duplicate_ids(rules)

@@ -1,4 +1,4 @@
-"""The forms that a secret which the process holds may travel in."""
+"""Patterns for the secrets that the process holds, in every encoding."""
 
 import base64
 import html
@@ -11,20 +11,20 @@ from interlock.core.text import escape_control_characters
 from interlock.redaction.randomness import is_unlike_identifier, looks_random
 from interlock.redaction.rule_loader import RedactionRule
 
-# A shorter value would blank out ordinary words; `interlock doctor` warns of such a secret instead.
+# A shorter value would mask ordinary words; `interlock doctor` warns of such a secret instead.
 MIN_SECRET_LENGTH = 6
-# Of a part of one that does not look random.
+# For a part that does not look random.
 _MIN_PART_LENGTH = 8
 
 _TO_A_SHELL = re.compile(r"[ !\"#$&'()*,;<>?\[\\\]^`{|}~]")
 _PERCENT = re.compile("%[0-9A-F]{2}")
-# What base64 programs put into a line.
+# Line lengths of base64 programs.
 _LINE_LENGTHS = (64, 76)
 _LINE_END = r"[\r\n]{0,2}"
 _SIGN = r"[A-Za-z0-9+/_=\-]"
 # Longer than a line.
 _TELLING = 80
-# A longer value is not looked for with a NUL behind every character.
+# A longer value is not searched for with a NUL behind every character.
 _MAX_WIDE = 96
 
 
@@ -53,7 +53,7 @@ def encoded_forms(value: str) -> set[str]:
     forms |= {repr(raw)[2:-1], *_written_forms(value)}
     for part in _path_forms(value):
         forms |= _written_forms(part)
-    # As names of hosts and files end up. In a single word that would blank out the word itself.
+    # As host and file names appear. For a single word that would mask the word itself.
     if not value.isalpha():
         forms |= {value.lower(), value.upper()}
     forms |= _in_base64(raw) | _wide_forms(value)
@@ -61,7 +61,7 @@ def encoded_forms(value: str) -> set[str]:
 
 
 def _written_forms(value: str) -> set[str]:
-    """As it is, as Python writes it (in an exception), as a message of ours shows it, and as JSON does."""
+    """Verbatim, in Python's repr (in an exception), with our own escapes, and in JSON."""
     forms = {value, repr(value)[1:-1], ascii(value)[1:-1], escape_control_characters(value)}
     for quoted in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         forms |= {quoted, json.dumps(quoted)[1:-1], quoted.replace("/", "\\/")}
@@ -69,10 +69,10 @@ def _written_forms(value: str) -> set[str]:
 
 
 def _path_forms(value: str) -> set[str]:
-    """What becomes of a value with slashes that is used as a path: it is resolved, and split at them.
+    """The forms of a value with slashes that is used as a path: resolved, and split at them.
 
-    A part that could stand in any text is left out: one that is short or a single word, and all but the
-    random ones of an address.
+    A part that could occur in any text is left out: a short one, a single word, and all but the random
+    parts of a URL.
     """
     if "/" not in value:
         return set()
@@ -90,7 +90,7 @@ def _is_telling(part: str, *, is_of_url: bool) -> bool:
 
 
 def _quoted_forms(value: str) -> set[str]:
-    """As shells, SQL, tables, HTML and XML write signs that mean something to them."""
+    """As shells, SQL, CSV, HTML and XML escape special characters."""
     signs = html.escape(value, quote=False)
     return {
         *(value.replace("'", inside) for inside in ("'\\''", "'\"'\"'", "''")),
@@ -119,11 +119,11 @@ def _in_base64(raw: bytes) -> set[str]:
 
 
 def _wide_forms(value: str) -> set[str]:
-    """As UTF-16, which Windows' programs write: read as UTF-8, in hex and in base64."""
+    """As UTF-16, which Windows programs write: read as UTF-8, in hex and in base64."""
     if not value.isascii():
         wide = value.encode("utf-16-le", "surrogatepass")
         return {wide.hex(), wide.hex().upper(), *_in_base64(wide)}
-    # What the two orders of bytes have in common.
+    # The part that both byte orders have in common.
     spaced = "\0".join(value)
     wide = spaced.encode()
     forms = {wide.hex(), wide.hex().upper(), *_in_base64(wide)}
@@ -133,13 +133,13 @@ def _wide_forms(value: str) -> set[str]:
 
 
 def _escaped(form: str) -> str:
-    """A long base64 text may be broken into lines anywhere, since nobody knows what stands before it."""
+    """Escape a form. A long base64 text may be broken into lines anywhere: its offset is unknown."""
     signs = [re.escape(sign) if sign.isascii() else sign for sign in form]
     if len(form) < min(_LINE_LENGTHS) // 2 or not re.fullmatch(r"[A-Za-z0-9+/_=-]+", form):
         return "".join(signs)
     broken = _LINE_END.join(signs[:_TELLING])
     if len(form) <= _TELLING:
         return broken
-    # Its beginning tells it from everything else, and automata that know all of it take seconds to make.
-    # So the rest of the word goes with it; and of the words on the next lines, where it goes over lines.
+    # The beginning identifies it, and automata for all of it take seconds to build. So the rest of the word
+    # is masked with it; and the words on the next lines, where it is broken into lines.
     return f"{''.join(signs[:_TELLING])}{_SIGN}*|{broken}(?:{_LINE_END}{_SIGN})*"

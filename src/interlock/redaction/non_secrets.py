@@ -1,13 +1,13 @@
-"""What stands where a secret would and is none: placeholders, labels, paths, code, harmless names."""
+"""Recognises what is no secret in a secret's place: placeholders, labels, paths, code, harmless names."""
 
 from interlock.redaction.re2_engine import compile_pattern
 
-# What stands in place of a secret.
+# Replaces a secret.
 MARK = "***REDACTED***"
 _MARK = MARK.encode()
-# Behind stars that were taken for those of a heading.
+# The mark without stars, which a heading's pattern may have taken.
 REST_OF_A_MARK = _MARK.strip(b"*")
-# So much beside a mark is punctuation; more could be a secret that somebody put a mark into.
+# So much beside a mark is punctuation; more could be a secret with a mark in it.
 _BESIDE_A_MARK = 3
 SCHEME = compile_pattern(r"(?i:bearer|basic|token|api-?key|digest|negotiate)\x20+")
 AFTER_SCHEME = compile_pattern(r"(?i:bearer|basic|token|api-?key)[\x20\t]+$")
@@ -53,7 +53,7 @@ PLACEHOLDER = compile_pattern(
     | \$[0-9][0-9.,]*(?:/\w+)?\.?
     )"""
 )
-# What a program, a file of settings or a form says of a secret.
+# Words of programs, settings files and forms about a secret.
 STATUS = frozenset(
     b"""
     read write always never prompt maybe set valid invalid incorrect mismatch wrong bad weak strong hash
@@ -66,7 +66,7 @@ STATUS = frozenset(
     senha parola hemmelighed other
     """.split()
 )
-# What a variable is called where a program has one, or a part of a form.
+# Names of variables in programs, and parts of a form.
 NOT_A_VALUE = frozenset(
     b"""
     unexpected expected actual candidate latest result results data config settings options arg args
@@ -78,12 +78,12 @@ LABEL_WORDS = compile_pattern(
     r"""(?i:\b(?:the|your|a|an|is|are|must|of|to|be|for|and|or|not|with|enter|please|at|least|in|on|this|that
     |it|has|was|from|by|my)\b)"""
 )
-# What a line without quotes says about a secret.
+# Words of a line without quotes about a secret.
 SENTENCE_WORDS = compile_pattern(
     r"""(?i:\b(?:too|use|used|no|will|can|should|when|if|you|characters?|minimum|maximum|length|string|text
     |required|optional|user|password|token|secret|key|successfully|only|failed|see|ask|same|as|stored|via)\b)"""
 )
-# What a form says in other languages; it has no letter or digit of ASCII.
+# Words of a form in other languages; without letters or digits of ASCII.
 FOREIGN_LABEL = compile_pattern(
     r"""(?s:[^A-Za-z0-9]*
     (?:密码|密碼|口令|令牌|密钥|密鑰|凭据|凭证|请|請|通过|失败|成功|错误|无效|必填|必须|不能为空|パスワード|トークン
@@ -94,7 +94,7 @@ TEMPLATE = compile_pattern(
     r"""(?s:(?:[A-Za-z]+\x20)?(?:[$#]?\{.*\}|\$[A-Za-z_]+|%[sdr]|<.*>))
     | [A-Za-z_.:/\-]*[$#]?\{[A-Za-z_][^{}"'\s]*\}[A-Za-z_.:/\-]*"""
 )
-# A quote that closed a text was taken for one that opens it.
+# A closing quote was taken for an opening one.
 CODE = compile_pattern(r"^(?:\s|[,)\];}]|\+\x20|['\"]?\x20[.+]\x20|\.\w+\()")
 DOTTED = compile_pattern(
     r"""[0-9]+(?:[.:/_-][0-9]+)+ | 0x[0-9a-fA-F]{1,8}[uUlL]{0,3} | [0-9]?\*[a-z_]{2,24} | \#[0-9a-fA-F]{3,8}
@@ -102,7 +102,7 @@ DOTTED = compile_pattern(
     | [0-9]{4}-[0-9]{2}-[0-9]{2}[T0-9:.+Z\-]*
     | [0-9]{1,6}(?:ms|[smhd]|[kmg]?b|px|r?em|%)"""
 )
-# Words with a number here and there, as programs call things: `cache_write_5m`, `sk_X509_NODE`.
+# Words with a number here and there, as programs name things: `cache_write_5m`, `sk_X509_NODE`.
 NUMBERED_WORDS = compile_pattern(
     r"""_{0,2}[A-Za-z]+[0-9]{0,4}(?:[A-Z][0-9])?
     (?:[_\-./:]+(?:[A-Za-z]+[0-9]{0,4}(?:[A-Z][0-9])?|[A-Z]+[0-9]{1,2}[A-Z]+|[0-9]{1,3}[a-z]{0,2}))+"""
@@ -117,10 +117,10 @@ SIGN_INSIDE = compile_pattern(r"[A-Za-z0-9][!#$%^&*+?~][A-Za-z0-9]")
 REGEX = compile_pattern(r"(?s:[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*)")
 WORDS = compile_pattern(r"_{0,2}[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
 PHRASE = compile_pattern(r"[A-Z][a-z]+(?:[\x20\t][A-Za-z]+)*")
-# `Otter-Rain-4417`: as people make passwords, and programs call versions.
+# `Otter-Rain-4417`: as people make passwords, and programs name versions.
 WORDS_AND_NUMBER = compile_pattern(r"[A-Za-z]{3,}(?:[-_.][A-Za-z]{3,})+[-_.]?[0-9]{2,6}")
 NO_PASSWORD = compile_pattern(r"(?i:token|key|secret|令牌|密钥|密鑰|密匙|私钥|トークン|토큰|токен|ключ)")
-# What a sentence about a flag goes on with, or calls its value.
+# What a sentence about a flag continues with, or calls its value.
 FLAG_WORD = compile_pattern(
     r"""(?:[a-z]{1,6}|[a-z]+(?:ly|tions?|ments?|ing|ity)|commands?|options?|switch(?:es)?|arguments?|parameters?
     |instead|without|together|support|because|through|[A-Z][A-Z_\-]{2,24}|[(\[].*)(?:[.,:;)\]|]|\xe2\x80\x99)*"""
@@ -130,7 +130,7 @@ MESSAGE_KEY = compile_pattern(
     r"""(?i:pass|token|label|title|field|placeholder|error|message|form|login|hint|text|user|input|auth|secret
     |invalid|required|email|forgot|reset|^[a-z]*[:!?]$|^[a-z]+(?:\.[a-zA-Z_]+)+$)"""
 )
-# What a parser or a theme for one calls the kinds of its tokens.
+# Names of token kinds in parsers and their themes.
 KIND_OF_TOKEN = compile_pattern(
     r"""(?:identifier|constant|variable|function|delimiter|punct|operator|keyword|comment|support|whitespace|heading
     |attribute|annotation|namespace|parameter|predefined|directive|separator|preprocessor|list|paren|invisible|meta
@@ -142,10 +142,10 @@ PATH = compile_pattern(
         |asc|htpasswd|zip|jar|tar|t?gz|7z|rar|log|sql)
     |[\w.\-]+:/[\w.\-][\w.\-/]*|(?:\.[a-z_]+)+"""
 )
-# A secret of a cloud may begin with a slash.
+# A cloud secret may begin with a slash.
 LONG_BASE64 = compile_pattern(r"[A-Za-z0-9+/]{30,}={0,2}")
 NAME = compile_pattern(r"[A-Za-z_][A-Za-z_]*(?:(?:[?!]?\.|::?|->|-)[A-Za-z_]+)*")
-# What a variable or a type for a secret is called: `s3_credentials`, `PKCS7PrivateKeyTypes`.
+# Names of variables or types for a secret: `s3_credentials`, `PKCS7PrivateKeyTypes`.
 SECRET_VARIABLE_NAME = compile_pattern(
     r"""_{0,2}[a-z]+[0-9]{0,2}[a-z]*(?:_(?:[a-z]+[0-9]{0,2}|[0-9]{1,2}[a-z]{0,2}))*
     _(?:tokens?|keys?|secrets?|pass(?:word|wd)?|pwd|pw|credentials?|creds|auth|header|hash|id|name|value|type)
@@ -176,7 +176,7 @@ VALUE_NAME = compile_pattern(
     |(?:^|[^A-Za-z0-9])(?:TOKEN|REDISCLI_AUTH)
     )(?:\W*\w{1,12})?[^\w\n]*$"""
 )
-# A name that asks or says something about a secret, or refers to one: `show_password`, `existingSecret`.
+# A name that asks or states something about a secret, or refers to one: `show_password`, `existingSecret`.
 _ABOUT = (
     "is|has|use|requires?|needs?|show|hide|ask|allow|invalid|wrong|missing|unexpected|expired|existing"
     "|image_?[Pp]ull|tls|no|enable|disable"
@@ -200,7 +200,7 @@ IN_DATA = compile_pattern(
     | ["'][A-Za-z][A-Za-z0-9]*-[A-Za-z0-9\-]*:\x20?$
     | (?:^|\s)-{1,2}[a-zA-Z\-]{1,20}[=\x20]["']?[A-Za-z0-9_.\-]{1,64}=$"""
 )
-# A name in capitals that is given a value as in an environment file or in YAML, not as in a call.
+# A name in capitals with a value as in an environment file or in YAML, not as in a call.
 VARIABLE = compile_pattern(
     r"""(?:^|[^A-Za-z0-9_.(,\x20]|[^,(]\x20)[A-Z][A-Z0-9_]{2,}["']?\]?
     (?:=|:[\x20\t]*(?:&[a-z]+\x20)?|[\x20\t]*[=:][\x20\t]*["'`])$"""
@@ -211,7 +211,7 @@ UPPER_NAME = compile_pattern(
 TIGHT = compile_pattern(r"[^\s:=]=$")
 OF_AN_OBJECT = compile_pattern(r"(?:\b(?:self|this|cls)|->|\$[\w.]*)\.?\w*[\x20\t]*[=:][\x20\t]*$")
 SECTION = compile_pattern(r"(?:^|\n)[\x20\t]*\[[A-Za-z0-9_.:\x20\-]+\][\x20\t]*\r?\n")
-# All that a line has before a value: in YAML and in an environment file, and in other files of settings.
+# All that a line has before a value: in YAML and in an environment file, and in other settings files.
 ALONE = compile_pattern(
     r"^[\x20\t\-]*[A-Za-z0-9_\-]+:[\x20\t]+$|^(?:export\x20|[\x20\t]*-\x20)?[A-Za-z0-9_\-]+=$"
 )
@@ -224,15 +224,15 @@ PROGRAM = compile_pattern(
         |local|module|type|interface|struct|enum|public|private|protected|static|async)\x20)
     |:[\x20\t]*(?:str|int|bool|bytes|float|string|number|boolean|String|Int|Integer|Boolean|Incomplete|Any)\b)"""
 )
-# As the objects of a cluster are called.
+# Names of Kubernetes objects.
 KEBAB_NAME = compile_pattern(
     r"""[a-z0-9]+(?:-[a-z0-9]+)*-(?:secrets?|credentials?|creds|passwords?|passwd|tokens?|keys?|tls|certs?|auth)"""
 )
-# What refers to such an object, or holds a secret.
+# The name refers to such an object, or holds a secret.
 OBJECT = compile_pattern(r"(?:^|[^\w.\-])secret:[\x20\t]+$")
 OBJECT_NAME = compile_pattern(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)+|[a-z0-9]+secrets?")
 LOWER_CAMEL = compile_pattern(r"[a-z]+(?:[A-Z][a-z]+)+")
-# A name of several words, which a sentence may be as well.
+# A name of several words, which may also be a sentence.
 SPACED_NAME = compile_pattern(r"[A-Za-z0-9]\x20[A-Za-z0-9_.\-]*[=:][\x20\t]*$")
 CAPITALISED = compile_pattern(r"[A-Z][a-z]+")
 WORD = compile_pattern(r"[A-Za-z][A-Za-z0-9_\-.]*[A-Za-z0-9]")
@@ -265,7 +265,7 @@ SAFE_NAME = compile_pattern(
 
 
 def is_placeholder(value: bytes) -> bool:
-    """What is hardly more than a mark has been dealt with; a text that is redacted twice stays as it is."""
+    """Whether it is a placeholder or hardly more than a mark, so that redacting twice changes nothing."""
     beginning = value[:256].rstrip(b":")
     if len(beginning) > 3 and beginning.count(beginning[:1]) == len(beginning):
         return True
@@ -280,5 +280,5 @@ def _is_marked(value: bytes) -> bool:
 
 
 def has_safe_name(context: bytes) -> bool:
-    """Whether what stands before a value ends with a name that only sounds like a secret's."""
+    """Whether the text before a value ends with a name that only sounds like a secret's."""
     return SAFE_NAME.search(context.rstrip(b"\"'`:= \t>")) is not None

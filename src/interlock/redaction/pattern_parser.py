@@ -1,8 +1,8 @@
-"""Reads the patterns of rules: a plain subset of regular expressions, so that a stream can be cut anywhere.
+"""Parses rule patterns: a plain subset of regular expressions, so that a stream can be cut anywhere.
 
-What a pattern may consist of: characters, escapes, classes, groups, alternatives, repetitions and the
-assertions `^ $ \\b \\B`. Nothing that looks ahead or back, so it is matched in linear time; and of every
-such pattern it can be told which texts are the beginning of a match (`beginnings_of`).
+A pattern may have characters, escapes, classes, groups, alternatives, repetitions and the assertions `^ $
+\\b \\B`. Without lookaround it matches in linear time; and a pattern for all beginnings of its matches can
+be derived from it (`prefix_pattern`).
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _SPECIAL = frozenset("|()*+?{}[]")
 
 
 class InvalidPattern(ValueError):
-    """Why a text is not a pattern that a rule may have."""
+    """Why a text is not a valid pattern for a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ChoiceNode:
 
 @dataclass(frozen=True, slots=True)
 class RepeatNode:
-    """`most` is None where there is no end to it."""
+    """`most` is None if it is unlimited."""
 
     node: "PatternNode"
     least: int
@@ -50,7 +50,7 @@ class RepeatNode:
 
 @dataclass(frozen=True, slots=True)
 class GroupNode:
-    """`opening` is how it begins: `(`, `(?:` or with flags `(?i:`."""
+    """`opening` is its first characters: `(`, `(?:` or with flags `(?i:`."""
 
     opening: str
     node: "PatternNode"
@@ -60,12 +60,12 @@ PatternNode = CharacterNode | AssertionNode | SequenceNode | ChoiceNode | Repeat
 
 
 def parse(pattern: str) -> PatternNode:
-    """The pattern as a tree, or `BadPattern` with the offset of what cannot be in a rule."""
+    """The pattern as a tree. Raises `InvalidPattern` with the offset of the fault."""
     return _Reader(pattern).whole()
 
 
 def to_source(node: PatternNode, *, catching: bool = False) -> str:
-    """The pattern again; only when `catching`, with the groups that catch what is secret in a match."""
+    """The pattern as text; only when `catching`, with the groups that capture the secret."""
 
     def source(node: PatternNode) -> str:
         match node:
@@ -84,12 +84,12 @@ def to_source(node: PatternNode, *, catching: bool = False) -> str:
 
 
 def prefix_pattern(node: PatternNode) -> str:
-    """A pattern for every text that more text could make a match of, nothing and a whole match included."""
+    """A pattern for every prefix of a match, the empty text and a whole match included."""
     match node:
         case CharacterNode(source):
             return f"(?:{source})?"
         case AssertionNode():
-            # Undecided until the next character is there.
+            # Undecided until the next character arrives.
             return ""
         case SequenceNode(parts):
             return _beginnings_of_all(parts)
@@ -117,7 +117,7 @@ def _beginnings_of_all(parts: tuple[PatternNode, ...]) -> str:
 
 
 def count_groups(node: PatternNode) -> int:
-    """How many groups catch something."""
+    """The number of capturing groups."""
     match node:
         case CharacterNode() | AssertionNode():
             return 0
@@ -132,7 +132,7 @@ def count_groups(node: PatternNode) -> int:
 
 
 def min_match_length(node: PatternNode) -> int:
-    """How many characters a match has at least."""
+    """The smallest number of characters in a match."""
     match node:
         case CharacterNode():
             return 1

@@ -1,6 +1,6 @@
-"""What stands for a pattern where all of it would be too much: a looser one, its head, how it begins.
+"""Cheaper patterns derived from a rule's pattern: a looser one, its head, its first characters.
 
-A scanner asks these first, and the pattern itself only where they say that it may match.
+A scanner tries these first, and the pattern itself only where it may match.
 """
 
 import re
@@ -18,7 +18,7 @@ from interlock.redaction.pattern_parser import (
 )
 
 _COUNTED = 3
-# What ends a word in a stream.
+# The end of a word in a stream.
 _SPACES = frozenset(b" \n")
 _MAX_SPACED = 12
 _LAST_ASCII = 0x7F
@@ -50,7 +50,7 @@ def head_pattern(node: PatternNode) -> PatternNode:
 
 
 def _apart(node: PatternNode) -> tuple[PatternNode | None, PatternNode | None]:
-    """Matches without a space, and beginnings of matches that end with their first one; None for none."""
+    """Matches without a space, and beginnings of matches up to their first one; None if there are none."""
     match node:
         case CharacterNode(source):
             return _one_apart(source)
@@ -84,7 +84,7 @@ def _sequence_apart(parts: tuple[PatternNode, ...]) -> tuple[PatternNode | None,
     until_space: PatternNode | None = None
     spaced = [number for number, (_, with_space) in enumerate(sides) if with_space is not None]
     if len(spaced) > _MAX_SPACED:
-        # A head may be shorter than it could be, and must not be nested without end.
+        # A head may be shorter than possible, and must not be nested without end.
         until_space = _NOTHING
         del sides[spaced[_MAX_SPACED] :]
     for before, with_space in reversed(sides):
@@ -117,7 +117,7 @@ def _one_apart(source: str) -> tuple[PatternNode | None, PatternNode | None]:
 
 
 def first_characters(node: PatternNode) -> frozenset[str] | None:
-    """The characters beyond ASCII that a match can begin with; None where it can be any."""
+    """The characters beyond ASCII that a match can begin with; None if it can be any."""
     match node:
         case CharacterNode(source):
             if not source.isascii():
@@ -132,7 +132,7 @@ def first_characters(node: PatternNode) -> frozenset[str] | None:
             return _firsts_of(options)
         case GroupNode(opening, inner):
             found = first_characters(inner)
-            # Without regard to case, the bytes of such a character stand for others too.
+            # Ignoring case, the bytes of such a character match others too.
             return None if found and "i" in opening else found
         case RepeatNode(inner, _, _, _):
             return first_characters(inner)
@@ -150,11 +150,11 @@ def _firsts_of(nodes: tuple[PatternNode, ...]) -> frozenset[str] | None:
 
 @cache
 def _bytes_of(source: str) -> frozenset[int]:
-    """Which bytes one character of a pattern stands for; none where it stands for several at once."""
+    """The bytes that one character of a pattern matches; empty for a character of several bytes."""
     if not source.isascii():
         return frozenset()
     members = {found[0] for found in re.findall(source.encode(), bytes(range(256)), re.DOTALL)}
-    # The two engines do not agree on whether this is a white space.
+    # The two engines disagree on whether this is white space.
     return frozenset(members | {0x0B} if "\\s" in source.lower() else members)
 
 

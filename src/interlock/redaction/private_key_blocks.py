@@ -1,7 +1,7 @@
-"""Private keys whose block is longer than what is looked at: where one has begun, what follows is secret.
+"""Private keys whose block is longer than the text at hand: where one has begun, the rest is secret.
 
-Whoever shows a piece from the middle of a long text looks back for a block that is still open there, and
-puts its first line before what the redactor is given.
+To show an excerpt of a long text, look back for a block that is still open there, and put its first line
+before the text given to the redactor.
 """
 
 import re
@@ -11,14 +11,14 @@ import string
 LONGEST_OPENING = 128
 
 _OPENING = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,64}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-# What the rule for private keys takes for a part of one.
+# The characters that the rule for private keys accepts in one.
 _MATERIAL = f'{string.ascii_letters}{string.digits}+/=:,.\\">|#*()- \t\n\r\f'.encode()
 
 
 def open_block_header(text: str, end: int | None = None) -> str:
-    """The first line of a block that is still open where a text ends, or nothing.
+    """The first line of a block that is still open at the end of a text, or an empty text.
 
-    What lies behind `end` is looked at, and is not said again: the line may go beyond it.
+    The text behind `end` is read but not returned: the line may extend beyond it.
     """
     at = text.rfind("BEGIN ")
     found = _OPENING.search(text, max(0, at - 6), at + LONGEST_OPENING) if at >= 0 else None

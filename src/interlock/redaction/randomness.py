@@ -1,11 +1,11 @@
-"""Whether letters, digits and signs are mixed as in no word that a language or a program has."""
+"""Whether letters, digits and signs are mixed as in no word of a language or a program."""
 
 import re
 from itertools import pairwise
 
 from interlock.redaction.non_secrets import CAMEL_WITH_ACRONYMS, NUMBERED_WORDS
 
-# A letter, and those that hardly ever stand behind it in what programs call things: one pair in 5000.
+# A letter, and those that hardly ever follow it in names of programs: one pair in 5000.
 _HARDLY_FOLLOW = {
     each[0]: each[1:]
     for each in b"""
@@ -19,7 +19,7 @@ _HARDLY_FOLLOW = {
 
 
 def kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
-    """Whether there are digits, lower case, upper case and other signs in it."""
+    """Whether it has digits, lower case, upper case and other characters."""
     digits = any(48 <= byte <= 57 for byte in value)
     lower = any(97 <= byte <= 122 for byte in value)
     upper = any(65 <= byte <= 90 for byte in value)
@@ -28,7 +28,7 @@ def kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
 
 
 def looks_random(value: bytes, least: int) -> bool:
-    """Letters and digits mixed as nobody writes words: not `version-two-final2`, not `2026-11-15`."""
+    """Letters and digits mixed unlike words: not `version-two-final2`, not `2026-11-15`."""
     if len(value) < least:
         return False
     digits, lower, upper, others = kinds(value)
@@ -47,7 +47,7 @@ def case_changes(value: bytes) -> int:
 
 
 def has_odd_capitals(value: bytes) -> bool:
-    """Whether there are capitals in a word of it as in no name that a program has."""
+    """Whether a word of it has capitals as in no name of a program."""
     for word in re.findall(rb"[A-Za-z0-9]{6,}", value):
         least = 3 if any(48 <= byte <= 57 for byte in word) else 4
         if case_changes(word) >= least and not CAMEL_WITH_ACRONYMS.fullmatch(word):
@@ -56,7 +56,7 @@ def has_odd_capitals(value: bytes) -> bool:
 
 
 def is_gibberish(value: bytes) -> bool:
-    """Whether letters, large and small, stand in a row as in hardly any word: `xqmI2Yjb4`."""
+    """Whether its letters, large and small, follow each other as in hardly any word: `xqmI2Yjb4`."""
     for word in re.findall(rb"[A-Za-z0-9]{6,}", value):
         if word.islower() or word.isupper():
             continue
@@ -69,5 +69,5 @@ def is_gibberish(value: bytes) -> bool:
 
 
 def is_unlike_identifier(value: bytes) -> bool:
-    """Letters as in no name that a program gives."""
+    """Whether its letters are unlike those of any name in a program."""
     return has_odd_capitals(value) or is_gibberish(value)

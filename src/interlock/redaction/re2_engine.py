@@ -1,28 +1,28 @@
-"""Patterns over bytes that take linear time on any input: no check hangs on a value that somebody chose."""
+"""Patterns over bytes that take linear time on any input: no check hangs on a hostile value."""
 
 from collections.abc import Callable
 from functools import partial
 
 import re2
 
-# The spans of the first match in a text between two offsets; -1 where there is none.
+# The spans of the first match in a text between two offsets; -1 if there is none.
 Search = Callable[[bytes, int, int], list[tuple[int, int]]]
 # The numbers of the patterns that match somewhere in a text.
 Which = Callable[[bytes], list[int]]
 
-# What one pattern may keep of what it learned about texts. With a quarter of it the patterns no longer fit
-# and take hundreds of times as long; with more, a process that runs for days holds it for each of them.
+# The memory for one pattern's automaton. With a quarter of it the patterns no longer fit and take hundreds
+# of times as long; with more, a process that runs for days holds it for each of them.
 _MEMORY = 16 * 1024 * 1024
-# The same for a set of all rules, of which there are three. In code of many hands one learns that
-# much; with two thirds of it, it forgets and learns again, and takes half as long again.
+# The same for a set of all rules, of which there are three. On code by many authors one fills that much;
+# with two thirds of it, it is rebuilt again and again, and takes half as long again.
 MEMORY_OF_A_SET = 24 * 1024 * 1024
-# The same for the few patterns that are made of many. Hostile text in a stream needs so much, and takes
-# seven times as long with a quarter of it; ordinary text needs none of it.
+# The same for the few patterns that combine many. Hostile text in a stream needs so much, and takes seven
+# times as long with a quarter of it; ordinary text needs none of it.
 _MEMORY_OF_MANY = 64 * 1024 * 1024
 
 
 def options(*, catching: bool = False, memory: int = _MEMORY) -> "re2.Options":
-    """Bytes are matched as they are: a character beyond ASCII is several, and cannot be in a class."""
+    """Bytes are matched one by one: a character beyond ASCII is several, and cannot be in a class."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = not catching
@@ -32,12 +32,12 @@ def options(*, catching: bool = False, memory: int = _MEMORY) -> "re2.Options":
 
 
 def compile_pattern(source: str) -> "re2._Regexp":
-    """White space in the source is only there for the eye; a space that is meant is written `\\x20`."""
+    """White space in the source is for readability; write `\\x20` for a space."""
     return re2.compile("".join(source.split()).encode(), options())
 
 
-# The package's own classes around the engine take two thirds of the time of a search in a short text, as
-# each piece of a stream is. So these two go past them.
+# The package's own wrapper classes take two thirds of the time of a search in a short text, such as a delta
+# of a stream. So these two bypass them.
 
 
 def make_search(source: str) -> Search:

@@ -15,21 +15,21 @@ from interlock.redaction.stream import RedactionStream
 __all__ = ["MARK", "MIN_SECRET_LENGTH", "Redacted", "Redactor"]
 
 
-# A shorter secret made of digits is taken out of texts only: as a number it may be any limit or size.
+# A shorter secret of digits is masked in texts only: as a number it may be any limit or size.
 _MIN_NUMBER_DIGITS = 9
 _SAYS_NOTHING = frozenset({type(None), bool, float})
 
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """A value safe to show, and whether anything had to be taken out of it."""
+    """A redacted value, and whether anything was masked in it."""
 
     value: Any
     changed: bool
 
 
 class Redactor:
-    """Knows the secrets this process holds, and the rules. It is made ready when it is first used."""
+    """Masks the secrets of this process and matches of the rules. It compiles its patterns on first use."""
 
     def __init__(
         self, known_values: Iterable[str] = (), rules: Iterable[RedactionRule] | None = None
@@ -39,12 +39,12 @@ class Redactor:
         self._numbers = _numbers(self._known)
 
     def learn(self, values: Iterable[str]) -> None:
-        """Further secrets that this process holds from now on."""
+        """Add secrets that this process holds from now on."""
         known = tuple(sorted({*self._known, *values}))
         if known != self._known:
             self._known = known
             self._numbers = _numbers(known)
-            # Made anew when it is next used. A stream that was begun goes on with what it knew.
+            # Built anew on its next use. An open stream continues with the secrets it knew.
             self.__dict__.pop("_scanner", None)
 
     @cached_property
@@ -57,19 +57,19 @@ class Redactor:
         return _masked(data, found) if found else text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the secrets in a text begin and end, in order and apart from one another."""
+        """Where the secrets in a text begin and end, in order and without overlaps."""
         data = _encoded(text)
         spans = list(_apart(self._scanner.find(data)))
         return spans if len(data) == len(text) else list(_in_characters(data, spans))
 
     def stream(self) -> RedactionStream:
-        """For a text that comes in pieces."""
+        """A redactor for streamed text."""
         return RedactionStream(self._scanner, MARK)
 
     def value(self, value: Any) -> Any:
-        """The same structure with every string in it, keys included, made safe.
+        """The same structure with every string in it, keys included, redacted.
 
-        What stands under a name like `password` is masked whole, whatever it looks like.
+        A value under a name like `password` is masked whole, whatever it looks like.
         """
         if isinstance(value, str):
             return self.text(value)
@@ -83,7 +83,7 @@ class Redactor:
         return Redacted(safe, changed=safe is not value and safe != value)
 
     def _gather(self, value: Any, texts: list[str]) -> bool:
-        """Collect the texts in a structure. False where it has something to be masked or made text of."""
+        """Collect the texts in a structure. False if it has something to be masked or converted to text."""
         kind = type(value)
         if kind is dict:
             return self._gather_items(value, texts)
@@ -108,7 +108,7 @@ class Redactor:
         return True
 
     def _gather_items(self, value: Mapping[Any, Any], texts: list[str]) -> bool:
-        """This is done with every event: what is most of it, plain texts, is not handed on."""
+        """Runs for every event: plain texts, which are the most of it, take the short path."""
         named = field_names(value)
         for key, item in value.items():
             if isinstance(key, str):
@@ -163,7 +163,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _apart(found: Iterable[SecretMatch]) -> Iterator[tuple[int, int]]:
-    """Secrets that overlap become one."""
+    """Merge overlapping secrets."""
     begin = end = -1
     for each in found:
         if each.begin < end:

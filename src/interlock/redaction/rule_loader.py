@@ -1,4 +1,4 @@
-"""Rules: what a secret looks like, as data with examples, and how such data is read and checked."""
+"""Redaction rules: patterns of secrets, as data with examples, and how they are loaded and checked."""
 
 import re
 import tomllib
@@ -15,13 +15,13 @@ from interlock.redaction.candidate import Check
 from interlock.redaction.checks import CHECKS
 from interlock.redaction.pattern_parser import InvalidPattern, PatternNode, min_match_length, parse
 
-# A rule that is satisfied with less would blank out ordinary words.
+# A rule with shorter matches would mask ordinary words.
 MIN_MATCH_LENGTH = 4
 MAX_RULES = 1000
 
 FOLDER = files("interlock.redaction") / "rules"
 WRITTEN = ("named.toml", "vendors.toml")
-# Made of those by `make rules`.
+# Built from those by `make rules`.
 READY = "ready.json"
 
 _REFERENCE = re.compile(r"\(\?&([a-z_]+)\)")
@@ -34,10 +34,10 @@ class InvalidRules(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RedactionRule:
-    """Groups of the pattern catch what is secret in a match; without any, all of it is.
+    """Groups of the pattern capture the secret in a match; without any, all of it is secret.
 
-    `after` must be found in the line before the match. Examples that `must` match lose all their
-    middle pieces.
+    `after` must be found in the line before the match. In examples that `must` match, all middle pieces are
+    masked.
     """
 
     id: str
@@ -47,7 +47,7 @@ class RedactionRule:
     after: str | None = None
     must: tuple[tuple[str, ...], ...] = ()
     must_not: tuple[str, ...] = ()
-    # What stands for the pattern where only a set of them is asked (`relaxed`), if that is known.
+    # The looser pattern for sets (`relax_pattern`), if it is precomputed.
     loose: str = ""
 
     @property
@@ -57,9 +57,8 @@ class RedactionRule:
 
 @cache
 def load_builtin_rules() -> tuple[RedactionRule, ...]:
-    """Without their examples, and as they were made ready: to read what they are written in takes longer
-    than all that most commands do.
-    """
+    """The built-in rules without their examples, from the precomputed file: parsing the sources takes
+    longer than most commands."""
     return tuple(
         RedactionRule(**entry | {"check": CHECKS[entry["check"]] if entry["check"] else None})
         for entry in _ready()["rules"]
@@ -68,7 +67,7 @@ def load_builtin_rules() -> tuple[RedactionRule, ...]:
 
 @cache
 def secret_name_pattern() -> str:
-    """What a name ends with whose value is secret, as the rules have it."""
+    """The pattern for the end of a secret's name, as the rules have it."""
     pattern: str = _ready()["secret_name"]
     return pattern
 
@@ -80,7 +79,7 @@ def _ready() -> dict[str, Any]:
 
 
 def load_rule_sources() -> tuple[RedactionRule, ...]:
-    """The built-in ones as people write them, with their examples."""
+    """The built-in rules from their sources, with their examples."""
     return tuple(rule for name in WRITTEN for rule in parse_rules((FOLDER / name).read_text("utf-8"), name))
 
 
@@ -147,7 +146,7 @@ def _rule(entry: Any, fragments: Mapping[str, str], where: str) -> RedactionRule
 
 
 def check_pattern(rule: RedactionRule) -> None:
-    """Refuse what cannot be matched in linear time, or would match next to nothing."""
+    """Refuse a pattern that cannot be matched in linear time, or that matches too little."""
     for pattern in (rule.pattern, rule.after):
         try:
             tree = parse(pattern or "")

@@ -1,7 +1,7 @@
 """Finds the secrets in bytes, by all rules at once and in linear time.
 
-Two sets of patterns tell in a pass each which rules have a chance; only those are then looked for. The
-sets count no further than they must (`relaxed`), which keeps them small and fast.
+Two sets of patterns determine in a pass each which rules may match; only those are then searched for. The
+sets count no further than they must (`relax_pattern`), which keeps them small and fast.
 """
 
 import re
@@ -24,28 +24,28 @@ from interlock.redaction.re2_engine import (
 )
 from interlock.redaction.rule_loader import InvalidRules, RedactionRule
 
-# A candidate that was no secret is looked into again, unless that would take long.
+# A rejected candidate is searched again for matches inside it, unless that would take long.
 _MAX_REJECTED = 256
-# A long text is gone through in blocks, so that a rule which has a chance in one is not looked for in all.
-# What decides about a match that begins in a block is expected within so many bytes behind it; if it is not
-# there, the block is a long one, and it is looked for within many more.
+# A long text is scanned in blocks, so that a rule that may match in one is not searched for in all. The end
+# of a match that begins in a block is expected within so many bytes behind it; if it is not there, the
+# block is a long one, and it is searched for within many more.
 _BLOCK = 16 * 1024
 _LONG_BLOCK = 256 * 1024
 _BEYOND = 1024
 _FAR_BEYOND = 64 * 1024
-# Longer than that, a pattern has more states than the memory of its automaton holds, and becomes slow.
+# A longer pattern has more states than its automaton's memory holds, and becomes slow.
 _MAX_TOGETHER = 20_000
-# What a set learns of a text is every combination of what its patterns may be in the middle of. Those that
-# know many words are so often in the middle of one that they have a set of their own.
+# A set's automaton has a state for every combination of partial matches. Patterns with many words are so
+# often in the middle of one that they have a set of their own.
 _MANY_WORDS = 350
 _NOWHERE = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class SecretMatch:
-    """A match from `start` to `stop`, and what in it, from `begin` to `end`, is secret.
+    """A match from `start` to `stop`, with the secret in it from `begin` to `end`.
 
-    Where nothing is (`begin` is `end`), it was a candidate that failed, and how far it was passed over.
+    If `begin` is `end`, it is a rejected candidate, and `stop` is where the search continued.
     """
 
     start: int
@@ -56,7 +56,7 @@ class SecretMatch:
 
 @dataclass(slots=True)
 class _Area:
-    """Where matches begin that are wanted now, how far one is looked for, and where the next may begin."""
+    """Where wanted matches begin, how far they may reach, and where the next may begin."""
 
     start: int
     end: int
@@ -65,7 +65,7 @@ class _Area:
 
 
 class Scanner:
-    """All rules, made ready. Texts are UTF-8, or bytes of any kind."""
+    """All rules, compiled. Texts are UTF-8, or bytes of any kind."""
 
     def __init__(self, rules: Sequence[RedactionRule]) -> None:
         ready = [(rule, rule.loose or to_source(relax_pattern(rule.tree))) for rule in rules]
@@ -76,15 +76,15 @@ class Scanner:
         self._which = self._which_of_all()
 
     def may_contain_secret(self, data: bytes) -> bool:
-        """False where there is certainly no secret."""
+        """False if there is certainly no secret."""
         return bool(self._which(data))
 
     def find(self, data: bytes, start: int = 0) -> list[SecretMatch]:
-        """Every secret from `start` on, sorted; of different rules they may overlap."""
+        """Every secret from `start` on, sorted; those of different rules may overlap."""
         return [each for each in self.scan_with_rejected(data, start) if each.begin < each.end]
 
     def scan_with_rejected(self, data: bytes, start: int = 0) -> list[SecretMatch]:
-        """The same with what was passed over: cut there, a text would be read in another way."""
+        """The same with rejected candidates: cut there, a text would be scanned differently."""
         found: list[SecretMatch] = []
         reached: dict[int, int] = {}
         end = start
@@ -114,7 +114,7 @@ class Scanner:
         return re.compile(f"[\\x00-\\x7f{''.join(map(re.escape, known))}]" if is_known else "")
 
     def unfinished_from(self, data: bytes, start: int) -> int:
-        """Where the first text begins, at `start` or behind it, that more text could make a match of."""
+        """Where the first text begins, at or behind `start`, that more text could complete to a match."""
         first = end = len(data)
         for search in self._unfinished:
             begin = search(data, start, end)[0][0]
@@ -123,7 +123,7 @@ class Scanner:
         return max(start, _whole(data, first, 0)[0])
 
     def _block(self, data: bytes, begin: int) -> tuple[int, int, list[int]]:
-        """Where the block that begins here ends, how far is looked, and which rules have a chance."""
+        """The end of the block that begins here, the limit of its matches, and the rules that may match."""
         end = min(begin + _BLOCK, len(data))
         limit = min(end + _BEYOND, len(data))
         # With the byte before it, which decides where a word begins.
@@ -131,21 +131,21 @@ class Scanner:
         part = data[before:limit]
         hits = self._which(part)
         if limit < len(data) and self._is_open(part, begin - before, end - before, hits):
-            # Looking far from many small blocks would go through the same text many times.
+            # Looking far from many small blocks would read the same text many times.
             end = min(begin + _LONG_BLOCK, len(data))
             limit = min(end + _FAR_BEYOND, len(data))
             hits = self._which(data[before:limit])
         return end, limit, hits
 
     def _is_open(self, data: bytes, begin: int, end: int, hits: list[int]) -> bool:
-        """Whether more text could make a match of something that begins before `end`."""
-        # Finding out takes long in one long word, and longer than looking far where nothing has a chance.
+        """Whether more text could complete a match that begins before `end`."""
+        # The check is slow in one long word, and slower than looking far where no rule may match.
         return (not hits and last_word(data) < end) or self.unfinished_from(data, begin) < end
 
     @cached_property
     def _unfinished(self) -> list[Search]:
         groups: list[list[str]] = []
-        # As few as they fit in, since each is a pass: long ones first, short ones where there is room.
+        # As few as possible, since each is a pass: long ones first, short ones where there is room.
         for beginnings in sorted(map(prefix_pattern, self._trees), key=len, reverse=True):
             room = _MAX_TOGETHER - len(beginnings)
             group = next((group for group in groups if sum(map(len, group)) <= room), None)
@@ -155,7 +155,7 @@ class Scanner:
         return [make_search(f"(?:{'|'.join(group)})\\z") for group in groups]
 
     def _which_of_all(self) -> Which:
-        """By two sets: those that know many words stand behind the others."""
+        """By two sets: patterns with many words come after the others."""
         first = sum(not _knows_many_words(source) for source in self._loose)
         if not 0 < first < len(self._loose):
             return _which_of(self._rules, self._loose)
@@ -176,7 +176,7 @@ class Scanner:
 
 
 class _Finder:
-    """One rule, made ready."""
+    """One rule, compiled."""
 
     def __init__(self, rule: RedactionRule) -> None:
         tree = rule.tree
@@ -189,7 +189,7 @@ class _Finder:
             raise InvalidRules(f"rule {rule.id}: {_said(error)}") from None
 
     def find(self, data: bytes, area: "_Area") -> Iterator[SecretMatch]:
-        """The matches that begin in the area. One that reaches its limit is followed as far as it goes."""
+        """The matches that begin in the area. One that reaches its limit is followed to its end."""
         at = area.start
         while at < area.end and (match := self._pattern.search(data, at, area.limit)):
             if match.start() >= area.end:
@@ -236,12 +236,12 @@ def _knows_many_words(source: str) -> bool:
 
 
 def last_word(data: bytes) -> int:
-    """Where it begins."""
+    """The offset of the last word."""
     return max(data.rfind(b" "), data.rfind(b"\n")) + 1
 
 
 def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """With all bytes of the characters at both ends, which an operator's pattern may have parted."""
+    """Extend both ends to whole characters, which an operator's pattern may have split."""
     while start > 0 and data[start : start + 1] and data[start] & 0xC0 == 0x80:
         start -= 1
     while end < len(data) and data[end] & 0xC0 == 0x80:
@@ -250,8 +250,8 @@ def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def check_examples(rule: RedactionRule) -> None:
-    """Refuse a rule whose examples are not as they say, cut anywhere."""
-    # First by itself, since a set does not say what is wrong.
+    """Refuse a rule whose examples do not hold, cut anywhere."""
+    # First by itself, since a set does not report what is wrong.
     _Finder(rule)
     scanner = Scanner([rule])
     for pieces in rule.must:

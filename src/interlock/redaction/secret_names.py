@@ -23,7 +23,7 @@ _NUMERIC = ("password", "passwd", "passcode", "pwd", "pin")
 
 
 def is_secret_item(name: str, item: Any) -> bool:
-    """Whether the value under this name is to be masked whole."""
+    """Whether the value under this name is masked whole."""
     if not is_secret_name(name) or not isinstance(item, str | int | list | tuple) or isinstance(item, bool):
         return False
     if isinstance(item, int):
@@ -34,7 +34,7 @@ def is_secret_item(name: str, item: Any) -> bool:
 
 
 def field_names(value: Mapping[Any, Any]) -> Callable[[Any], Any] | None:
-    """What a field of it is called, where another field says so; None where each is called as its key."""
+    """A function for a field's name, where another field gives it; None if each is named by its key."""
     if _NAMING.isdisjoint(value):
         return None
     for field in _NAME_FIELDS:
@@ -45,7 +45,7 @@ def field_names(value: Mapping[Any, Any]) -> Callable[[Any], Any] | None:
 
 
 def is_secret_flag(before: Any, item: Any) -> bool:
-    """Whether one argument of a command says that the next one is secret: `--password`."""
+    """Whether one argument of a command marks the next one as secret: `--password`."""
     if not isinstance(before, str) or not isinstance(item, str) or before[:1] != "-" or item[:1] == "-":
         return False
     name = before.lstrip("-")
@@ -62,7 +62,7 @@ def _is_secret_text(name: str, text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether a name says that its value is secret."""
+    """Whether a name marks its value as secret."""
     if not name or len(name) > _MAX_NAME:
         return False
     return _pattern().search(name.encode("utf-8", "surrogatepass")) is not None

@@ -1,20 +1,20 @@
-"""Redacts a text that comes in pieces, wherever it is cut, and holds back no more than it must.
+"""Redacts streamed text, wherever it is cut, and holds back no more than it must.
 
-What could still become a secret waits; all else leaves at once. The result is the same as for the whole
-text. Memory is bounded: of a secret longer than `MAX_HELD` the middle is dropped, since only its mark
-leaves; a text that long of which it is still open whether it is a secret leaves as it is.
+Text that could still become a secret waits; all else is returned at once. The result is the same as for the
+whole text. Memory is bounded: of a secret longer than `MAX_HELD` the middle is dropped, since only its mark
+is returned; a text that long whose match is still undecided is returned unmasked.
 """
 
 from interlock.redaction.candidate import LOOKS_BACK
 from interlock.redaction.scanner import Scanner, SecretMatch, last_word
 
 MAX_HELD = 64 * 1024
-# Of a secret that is too long, so much is kept at both ends.
+# So much of a secret that is too long is kept at both ends.
 _KEPT = 4 * 1024
-# A piece of so many bytes is looked at for whether anything in it could matter at all.
+# Up to this size, a delta is first checked for whether anything in it could matter at all.
 _SHORT = 1024
-# Where so much waits, it is looked at again only when an eighth of it has been added: otherwise a long
-# secret in small pieces would be gone through once for each of them.
+# With so much held, it is scanned again only when an eighth of it has been added: otherwise a long secret
+# in small deltas would be scanned once for each of them.
 _MUCH = 512
 _SHARE = 8
 _MAX_WORD = 24
@@ -22,7 +22,7 @@ _CONTEXT = LOOKS_BACK + 8
 
 
 class RedactionStream:
-    """`feed` it pieces and pass on what it returns; `finish` gives the rest."""
+    """`feed` it deltas and pass on what it returns; `finish` returns the rest."""
 
     def __init__(self, scanner: Scanner, mark: str) -> None:
         self._scanner = scanner
@@ -35,7 +35,7 @@ class RedactionStream:
 
     @property
     def held(self) -> int:
-        """How many bytes wait."""
+        """The number of bytes held back."""
         return len(self._held) + len(self._added)
 
     def feed(self, text: str) -> str:
@@ -50,7 +50,7 @@ class RedactionStream:
                 return ""
             data = self._take_added()
         data = self._held + data
-        # Nearly all text is such.
+        # Nearly all text takes this path.
         is_plain = len(data) <= _SHORT and not self._heads_in(self._before[-1:] + data)
         if is_plain:
             word = last_word(data)
@@ -61,7 +61,7 @@ class RedactionStream:
                 shown, self._held = data[:word], data[word:]
                 self._remember(shown)
                 return shown.decode("utf-8", "surrogatepass")
-        # What is long and without spaces is looked at more closely.
+        # A long text without spaces is scanned in full.
         self._before = self._before[-_CONTEXT:]
         first = len(self._before)
         data = self._before + data
@@ -70,14 +70,14 @@ class RedactionStream:
         return self._release(data, first, _cut(found, unfinished), found)
 
     def finish(self) -> str:
-        """What was held back, now that nothing follows."""
+        """The text that was held back, now that nothing follows."""
         data, first = self._before + self._held + self._take_added(), len(self._before)
         shown = self._release(data, first, len(data), self._scanner.find(data, first))
         self._before = b""
         return shown
 
     def _remember(self, shown: bytes) -> None:
-        """What leaves is context for what follows; it is shortened seldom, since that copies."""
+        """Keep returned text as context; it is shortened seldom, since that copies."""
         self._before += shown
         if len(self._before) > _SHORT:
             self._before = self._before[-_CONTEXT:]
@@ -107,7 +107,7 @@ class RedactionStream:
     def _shortened(
         self, data: bytes, cut: int, found: list[SecretMatch]
     ) -> tuple[bytes, int, list[SecretMatch]]:
-        """Drop the middle of a secret that fills what is held; else let go of the older half."""
+        """Drop the middle of a secret that fills the buffer; else release the older half."""
         for each in found:
             if each.begin >= cut and each.end - each.begin > MAX_HELD // 2:
                 short = data[: each.begin + _KEPT] + data[each.end - _KEPT :]
@@ -119,7 +119,7 @@ class RedactionStream:
 
 
 def _cut(found: list[SecretMatch], unfinished: int) -> int:
-    """Where what leaves may end: not inside a match, of which a part could belong to a longer one."""
+    """Where the returned text may end: not inside a match, of which a part could belong to a longer one."""
     start = stop = -1
     for each in sorted(found, key=lambda each: each.start):
         if each.start >= unfinished:

@@ -1,4 +1,4 @@
-"""Words where a secret would stand: some are a password, some only talk about one."""
+"""Judges words in the place of a secret: some are a password, some only mention one."""
 
 from interlock.redaction.code_heuristics import is_type
 from interlock.redaction.non_secrets import (
@@ -26,15 +26,15 @@ from interlock.redaction.non_secrets import (
 )
 from interlock.redaction.randomness import case_changes, is_unlike_identifier
 
-# What may stand around a word in a text that a program reads word by word.
+# Signs around a word in a text that a program reads word by word.
 _SIGNS = b"'\"`{}()[]<>|/\\,.;:!?*#@-_"
 _QUOTES = (b'"', b"'", b"`")
 # A shorter word under the name `token` may be a word of a language that a program reads.
 _MIN_TOKEN = 8
 _MIN_TOKEN_ALONE = 6
-# One sign is a switch or a variable.
+# A single character is a switch or a variable.
 _MIN_NAMED, _MIN_DIGITS = 2, 3
-# How far before a value a sign of comparison may be.
+# How far before a value a comparison operator may be.
 _COMPARED = 8
 
 
@@ -77,7 +77,7 @@ def is_named(value: bytes, context: bytes, *, is_alone: bool = False) -> bool:
 
 
 def _is_said(value: bytes, context: bytes, *, is_alone: bool = False) -> bool:
-    """A word about a secret or for a variable that holds one, where the form leaves room for it."""
+    """A word about a secret or for a variable that holds one, where the form allows it."""
     if not is_status(value):
         is_literal = is_alone or context.endswith(_QUOTES)
         if is_literal or value.lower() not in NOT_A_VALUE:
@@ -90,7 +90,7 @@ def is_status(value: bytes) -> bool:
 
 
 def is_short(value: bytes, context: bytes) -> bool:
-    """Of a value of two or three signs: whether it is none, since its name may have others."""
+    """Whether a value of two or three characters is no secret, since its name may have others."""
     least = _MIN_DIGITS if value.isdigit() else _MIN_NAMED
     if not value.isalnum() or len(value) < least or b"==" in context[-_COMPARED:]:
         return True

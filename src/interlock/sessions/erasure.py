@@ -1,4 +1,4 @@
-"""Erases the content of deleted sessions, when an operator says so; retention does so by age.
+"""Erases the content of deleted sessions, on an operator's request; retention does so by age.
 
 Facts and hashes stay, and a `log.erased` in the system stream names the operator: `events verify` reports
 missing content that no such event covers.
@@ -42,7 +42,7 @@ WHERE stream = ? AND kind = 'tool_call.started' AND id NOT IN (
     SELECT parent FROM events WHERE stream = ? AND parent IS NOT NULL AND kind IN
         ('tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted'))
 """
-# Those that retention erased before are named by its own records.
+# Content that retention erased before is covered by its own records.
 TO_COVER = """
 SELECT seq, time_us, content IS NOT NULL FROM events
 WHERE stream = ? AND (content IS NOT NULL OR content_hash IS NULL) ORDER BY seq
@@ -52,7 +52,7 @@ UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ? AND c
 """
 ERASE_REST = (
     "UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL WHERE session_id = ?",
-    # What a person has begun to answer in a chat.
+    # Unfinished answers in a chat.
     "DELETE FROM telegram_questions WHERE session_id = ?",
     "UPDATE tasks SET reason = NULL WHERE session_id = ?",
     "UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ?",
@@ -60,7 +60,7 @@ ERASE_REST = (
     "UPDATE sessions SET title = '' WHERE id = ?",
     "UPDATE events SET content = NULL, salt = NULL WHERE stream = ?",
 )
-# Nothing can be added to an erased session. What is kept beside the store is erased for these streams.
+# A closed stream accepts no events. Files outside the store are erased for these streams.
 CLOSE_STREAM = "UPDATE stream_heads SET closed_us = ? WHERE stream = ?"
 CLOSED = "SELECT stream FROM stream_heads WHERE closed_us IS NOT NULL"
 
@@ -69,7 +69,7 @@ class SessionEraser:
     def __init__(
         self, database: Database, log: EventLog, forgetting: Sequence[Callable[[str], None]] = ()
     ) -> None:
-        """Each of `forgetting` erases what it keeps of a session beside the store, or raises `OSError`."""
+        """Each of `forgetting` erases its files of a session, or raises `OSError`."""
         self._database = database
         self._events = log
         self._forgetting = forgetting
@@ -95,10 +95,10 @@ class SessionEraser:
         return told
 
     async def finish(self) -> None:
-        """Erase what is left of the files of erased sessions.
+        """Erase the remaining files of erased sessions.
 
-        Their rows go first: the process may have ended in between, a file may have been in the way, or it
-        is on another machine than the one where the session was erased.
+        Their rows are erased first: the process may have ended in between, a removal may have failed, or
+        the files are on another machine than the one where the session was erased.
         """
         try:
             rows = await self._database.read(lambda db: db.query(CLOSED))
@@ -113,7 +113,7 @@ class SessionEraser:
         await self._threads.start(forget)
 
     async def finish_hourly(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         while True:
             await asyncio.sleep(HOUR_SECONDS)
             await self.finish()
@@ -152,7 +152,7 @@ def _is_at_work(connection: DbConnection, session_id: str) -> bool:
 
 
 def _erasing(session_id: str, who: str) -> Callable[[Transaction], LogErased]:
-    """One transaction on the system stream: whatever ends it half-way leaves all of the content."""
+    """One transaction on the system stream: if it is interrupted, all of the content stays."""
 
     def work(transaction: Transaction) -> LogErased:
         transaction.next_seq()
@@ -162,7 +162,7 @@ def _erasing(session_id: str, who: str) -> Callable[[Transaction], LogErased]:
             raise UserError(f"session {session_id} is not deleted; only a deleted session can be erased")
         if is_erased:
             raise UserError(f"session {session_id} is already erased")
-        # Nothing comes to it meanwhile: all content that goes is covered.
+        # Locks the stream, so that all erased content is covered.
         transaction.on(session_id).next_seq()
         if _is_at_work(connection, session_id):
             raise SessionBusy(

@@ -1,4 +1,4 @@
-"""A session as JSON lines: the session, then its messages, then its events, a page at a time."""
+"""Exports a session as JSON lines: the session, then its messages, then its events, a page at a time."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -17,18 +17,18 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class SessionExportCursor:
-    """How far an export has come. What is added to the session meanwhile is not part of it."""
+    """The progress of an export. Later additions to the session are not part of it."""
 
     session_id: str
     events: EventExportCursor
-    # The last message that was told; None once all of them were.
+    # The last exported message; None once all of them were exported.
     after_message: int | None = 0
 
 
 def begin_session_export(
     connection: DbConnection, session_id: str
 ) -> tuple[list[bytes], SessionExportCursor]:
-    """The session's own line, and the place behind it."""
+    """The session's own line, and the cursor behind it."""
     rows = connection.query(READ_SESSION, (session_id,))
     if not rows:
         raise SessionNotFound(f"there is no session {session_id}")
@@ -39,7 +39,7 @@ def begin_session_export(
 def read_session_export_page(
     connection: DbConnection, place: SessionExportCursor
 ) -> tuple[list[bytes], SessionExportCursor | None]:
-    """The next lines, and the place behind them; None at the end."""
+    """The next lines, and the cursor behind them; None at the end."""
     if place.after_message is None:
         lines, events = read_event_export_page(connection, place.events)
         return lines, None if events is None else replace(place, events=events)
@@ -51,7 +51,7 @@ def read_session_export_page(
 
 
 def export_session(connection: DbConnection, session_id: str) -> Iterator[bytes]:
-    """All of it, as one connection sees it."""
+    """All of it, in one snapshot."""
     lines, place = begin_session_export(connection, session_id)
     following: SessionExportCursor | None = place
     yield from lines

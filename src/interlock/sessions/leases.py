@@ -1,6 +1,6 @@
-"""Who may write to a session: one holder at a time, for a while.
+"""Leases on sessions: one writer at a time, for a limited time.
 
-A holder that was stopped and wakes up late still has its old token, and every write it tries is refused in
+A holder that was suspended and resumes late still has its old token, and every write it tries is refused in
 the same statement that would have written.
 """
 
@@ -30,15 +30,14 @@ Result = TypeVar("Result")
 
 FIRST_DELAY_SECONDS = 0.05
 
-# Between a holder and the lock that its process holds for as long as it lives.
+# Separates a holder's name from the name of its process's lock.
 _UNDER = " under "
 
 
 @dataclass(slots=True)
 class LeaseState:
-    """Until when nobody else can have taken the session, by this machine's own clock; and whether it was
-    given back.
-    """
+    """The lease's deadline by this machine's own clock, before which no other holder can have taken the
+    session; and whether it was released."""
 
     until: float = 0.0
     is_over: bool = False
@@ -46,7 +45,7 @@ class LeaseState:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Proof of holding a session. `lost` is set as soon as the holder knows better."""
+    """Proof of holding a session. `lost` is set as soon as the holder knows that it is lost."""
 
     session_id: str
     token: int
@@ -56,14 +55,13 @@ class Lease:
     tenure: LeaseState = field(default_factory=LeaseState, compare=False)
 
     def is_held(self) -> bool:
-        """To be asked right before something that cannot be fenced: whoever was stopped for long knows
-        nothing yet of what happened meanwhile. In any thread.
-        """
+        """Whether the lease is held by the local clock. Check it right before an effect that cannot be
+        fenced: a process that was suspended does not know yet that it lost the lease. Thread-safe."""
         return not self.lost.is_set() and boot_clock() < self.tenure.until
 
 
 class SessionLeases:
-    """`lives` is there where all processes run on one machine: then its kernel knows which have gone."""
+    """`lives` is given where all processes run on one machine, whose kernel knows which have ended."""
 
     def __init__(self, log: EventLog, *, seconds: float, lives: ProcessLocks | None = None) -> None:
         self._events = log
@@ -72,7 +70,7 @@ class SessionLeases:
         self._lives = lives
 
     async def take(self, session_id: str, holder: str) -> Lease | None:
-        """The lease, or None while somebody else holds the session."""
+        """The lease, or None while the session is held."""
         taken = await self.take_and(session_id, holder, _nothing)
         return None if taken is None else taken[0]
 
@@ -84,7 +82,7 @@ class SessionLeases:
         *,
         on_full_disk: bool = False,
     ) -> tuple[Lease, Result] | None:
-        """The same, with what `begin` came to: it is part of the transaction that takes the session."""
+        """Like `take`, with the result of `begin`, which runs in the transaction that takes the session."""
 
         named, is_gone = self._named(holder), None if self._lives is None else self.is_gone
 
@@ -100,14 +98,14 @@ class SessionLeases:
         try:
             taken = await taking
         except asyncio.CancelledError:
-            # Nobody would know that it is held, and by whom.
+            # Else the session would stay held without a known holder.
             if taking.exception() is None and (taken := taking.result()) is not None:
                 await self._release_with_retry(lease_of(taken[0]))
             raise
         return None if taken is None else (lease_of(taken[0]), taken[1])
 
     def is_gone(self, holder: str) -> bool:
-        """Of a holder as it stands in the row: whether its process has certainly ended. In any thread."""
+        """Whether the process of a holder, named as in its row, has certainly ended. Thread-safe."""
         _, marked, lock = holder.rpartition(_UNDER)
         return bool(marked) and self._lives is not None and self._lives.is_gone(lock)
 
@@ -141,12 +139,12 @@ class SessionLeases:
         self.mark_released(lease)
 
     def release_within(self, transaction: Transaction, lease: Lease) -> None:
-        """As part of a transaction; say `gave_back` when it has ended well."""
+        """As part of a transaction; call `mark_released` after its commit."""
         self._rows.release(transaction, lease.session_id, lease.token)
 
     def mark_released(self, lease: Lease) -> None:
         lease.tenure.until, lease.tenure.is_over = 0.0, True
-        # Nobody tells anything under it any more.
+        # No more writes follow under this lease.
         self._events.clear_failed(lease.session_id, lease.token)
 
     @asynccontextmanager
@@ -164,7 +162,7 @@ class SessionLeases:
         *,
         on_full_disk: bool = False,
     ) -> AsyncIterator[tuple[Lease, Result]]:
-        """The same, with what is begun in the transaction that takes it. The block may give it back."""
+        """Like `held`, with `begin` in the transaction that takes the lease. The block may release it."""
         taken = await self.take_and(session_id, holder, begin, on_full_disk=on_full_disk)
         if taken is None:
             raise SessionBusy(f"session {session_id} is held by another process")
@@ -180,7 +178,7 @@ class SessionLeases:
                 await self._release_with_retry(lease)
 
     async def _release_with_retry(self, lease: Lease) -> None:
-        """While the store is away for a moment: else the session would wait for the lease's end."""
+        """Retry while the store is unavailable: else the session would wait for the lease's end."""
         delay, deadline = FIRST_DELAY_SECONDS, time.monotonic() + self._seconds
         while True:
             try:
@@ -202,11 +200,12 @@ class SessionLeases:
             except StoreError as error:
                 _log.warning("lease_not_renewed", session_id=lease.session_id, error=str(error))
                 if not lease.is_held():
-                    # The store stayed away for a whole period: somebody else may hold it by now.
+                    # The store was unavailable for a whole period: another worker may hold the session by
+                    # now.
                     lease.lost.set()
 
     async def _renew_in_time(self, lease: Lease) -> None:
-        """A server that does not answer at all must not keep us from knowing when our time is over."""
+        """Renew with a time limit: a server that does not respond must not hide the lease's end."""
         renewing = asyncio.ensure_future(self.renew(lease))
         try:
             await asyncio.wait({renewing}, timeout=max(0.0, lease.tenure.until - boot_clock()))
@@ -218,4 +217,4 @@ class SessionLeases:
 
 
 def _nothing(_transaction: Transaction) -> None:
-    """Is begun with the lease."""
+    """Nothing is run with the lease."""

@@ -1,6 +1,6 @@
-"""Creates sessions, appends to them and reads them back; answers which mode a session is in.
+"""Creates, changes and reads sessions and their messages; determines the mode of a session.
 
-There is no way to change a mode here. Everything doubtful about a mode is answered `chat_safe`.
+There is no way to change a mode here. Every doubt about a mode is resolved as `chat_safe`.
 """
 
 import re
@@ -82,7 +82,7 @@ def new_session_id() -> str:
 def read_sessions(
     connection: DbConnection, group: SessionGroup, *, include_archived: bool, limit: int, offset: int = 0
 ) -> list[Session]:
-    """Those of the group, the most recently used first."""
+    """The sessions of the group, the most recently used first."""
     parameters = (1 if include_archived else 0, group.value, group.value, limit, offset)
     return [session_from_row(row) for row in connection.query(LIST_SESSIONS, parameters)]
 
@@ -116,7 +116,7 @@ class SessionManager:
         agent: str | None = None,
         model: str | None = None,
     ) -> Session:
-        """A new conversation. Only a mode that is open in this process can be asked for."""
+        """Create a session. Only a mode that is open in this process is accepted."""
         identity = session_id or new_session_id()
         work = self.creating(
             identity, opened_by=opened_by, kind=kind, title=title, mode=mode, agent=agent, model=model
@@ -134,7 +134,7 @@ class SessionManager:
         agent: str | None = None,
         model: str | None = None,
     ) -> Callable[[Transaction], Session]:
-        """What creates a session, as a part of a transaction on its stream."""
+        """The work that creates a session, for a transaction on its stream."""
         if agent is not None and kind is SessionKind.chat:
             kind = SessionKind.agent
         if not _ID.fullmatch(identity) or identity == SYSTEM_STREAM:
@@ -178,7 +178,7 @@ class SessionManager:
         limit: int = 100,
         offset: int = 0,
     ) -> Sequence[Session]:
-        """Sessions by their last activity; archived ones only when asked for."""
+        """Sessions by their last activity; archived ones only on request."""
         return await self._database.read(
             lambda db: read_sessions(
                 db, group, include_archived=include_archived, limit=limit, offset=offset
@@ -196,7 +196,7 @@ class SessionManager:
         await self._events.transact(session_id, work)
 
     async def choose_model(self, session_id: str, model: str | None, *, who: str) -> None:
-        """Which model answers from the next task on; None is the one that everybody has."""
+        """Set the model from the next task on; None is the default model."""
 
         def work(transaction: Transaction) -> None:
             rows = transaction.connection.query(PRESENT_MODEL, (session_id,))
@@ -220,7 +220,7 @@ class SessionManager:
         await self._events.transact(session_id, work)
 
     def deleting(self, session_id: str, *, who: str) -> Callable[[Transaction], None]:
-        """What hides a session, as a part of a transaction. Nothing of it is erased.
+        """The work that hides a session, for a transaction. Nothing of it is erased.
 
         `TaskService.delete_session` cancels its tasks in the same transaction.
         """
@@ -232,7 +232,7 @@ class SessionManager:
 
         return work
 
-    # -- what was said --
+    # -- messages --
 
     async def append_message(
         self,
@@ -245,9 +245,9 @@ class SessionManager:
         scope: EventScope = NO_SCOPE,
         token: int | None = None,
     ) -> Message:
-        """Add to the transcript: numbered, fenced, and told by an event, all or nothing.
+        """Add to the transcript: numbered, fenced, and recorded by an event, all or nothing.
 
-        Only the worker that holds a session adds to it after it was deleted.
+        After a session was deleted, only the worker that holds it can add to it.
         """
         if token is None:
             await self.get(session_id)
@@ -264,7 +264,7 @@ class SessionManager:
         tool_calls: Sequence[dict[str, Any]] | None = None,
         tool_call_id: str | None = None,
     ) -> MessageDraft:
-        """A message without secrets, to be written by `note_message` or in somebody's own transaction."""
+        """A redacted message, to be written by `note_message` or in the caller's transaction."""
         return draft_message(
             self._redactor, role, content, tool_calls=tool_calls, tool_call_id=tool_call_id
         )
@@ -278,17 +278,17 @@ class SessionManager:
         token: int | None,
         facts: Sequence[Event] = (),
     ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue a message for which nobody waits (`EventLog.note`), `facts` right before it."""
+        """Queue a message whose commit can wait (`EventLog.note`), with `facts` right before it."""
         before = [self._events.draft(fact, scope) for fact in facts]
         written = draft.draft(self._events, session_id, scope)
         return self._events.note(session_id, *before, written, token=token)
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
-        """What the model sees: every message, tool results and denials included."""
+        """The messages for the model: all of them, tool results and denials included."""
         return await self._database.read(lambda db: read_messages(db, session_id, after_seq))
 
     async def history(self, session_id: str) -> list[Message]:
-        """What people see: what was said to one another, without the machinery between."""
+        """The messages for people: without tool results and empty messages."""
         messages = await self.transcript(session_id)
         return [message for message in messages if message.role is not Role.tool and message.content]
 
@@ -304,12 +304,12 @@ class SessionManager:
         return self._judged(rows, session_id)
 
     def mode_of(self, session: Session) -> ToolMode:
-        """The same for a session that was read already: to be shown, so nothing is logged."""
+        """The same for a session that was read already, for display: nothing is logged."""
         known = session.stored_mode in ToolMode.__members__ and ToolMode(session.stored_mode)
         return known if known and known in self._open_modes else ToolMode.chat_safe
 
     def mode_within(self, connection: DbConnection, session_id: str) -> ToolMode:
-        """The same within somebody's transaction, so that nobody can switch it before that has ended."""
+        """The same within the caller's transaction, so that the mode cannot change before it ends."""
         return self._judged(connection.query(READ_MODE, (session_id,)), session_id)
 
     def _judged(self, rows: Sequence[Row], session_id: str) -> ToolMode:

@@ -1,4 +1,4 @@
-"""A message on its way into the transcript: made safe once, written with the event that vouches for it."""
+"""A message before it is stored: redacted once, written with the event that authenticates it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ IS_THERE = "SELECT 1 FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """Without secrets, and storable: what it says is what will be read back."""
+    """Redacted and storable: it is read back exactly as drafted."""
 
     role: Role
     content: str
@@ -38,7 +38,7 @@ class MessageDraft:
         return self.message(recorded.seq, recorded.time_us)
 
     def draft(self, log: EventLog, session_id: str, scope: EventScope) -> EventDraft:
-        """To be chained and stored with other facts. A stream that is closed takes it no more."""
+        """A draft to be chained and stored with other events. A closed stream refuses it."""
         return log.draft(
             self._event(), scope, beside=(INSERT_MESSAGE, lambda told: self._row(session_id, told))
         )
@@ -86,8 +86,8 @@ def draft_message(
 
 
 def _result_text(redactor: Redactor, content: str) -> str:
-    """A result without secrets, and still one: where a text in it ends, the text of its JSON does not say,
-    and a quote that is never closed would take along all that stands behind it."""
+    """Redact a result as a structure, so that it stays valid JSON: in its JSON text a quote that is never
+    closed would mask everything behind it."""
     try:
         result = orjson.loads(content)
     except orjson.JSONDecodeError:

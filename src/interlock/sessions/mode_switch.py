@@ -1,4 +1,4 @@
-"""Switches a session's mode: for people, among the modes the operator opened, and told by an event."""
+"""Switches a session's mode: for people, among the modes the operator opened, recorded by an event."""
 
 from collections.abc import Callable
 
@@ -23,14 +23,14 @@ class ModeSwitch:
 
     async def switch(self, session_id: str, mode: ToolMode, *, who: str) -> ToolMode:
         """Store the session's mode. A task that has begun never gets a looser mode than it has; any other
-        it gets at once, so that its next call is judged in it."""
+        mode applies to it at once, from its next call on."""
         return await self._events.transact(session_id, self.switching(session_id, mode, who=who))
 
     def is_open(self, mode: ToolMode) -> bool:
         return mode in self._open_modes
 
     def switching(self, session_id: str, mode: ToolMode, *, who: str) -> Callable[[Transaction], ToolMode]:
-        """The same as a part of somebody's transaction."""
+        """The same as a part of the caller's transaction."""
         if mode not in self._open_modes:
             names = ", ".join(name for name in ToolMode if name in self._open_modes)
             raise ModeNotOpen(

@@ -1,4 +1,4 @@
-"""What a session and a message are to everybody above the store."""
+"""Sessions and messages, as all layers above the store see them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ MAX_TITLE_FROM_WORDS = 60
 
 
 class SessionKind(StrEnum):
-    """What the conversation is for. It shapes the prompt and is never a permission."""
+    """What the session is for. It shapes the prompt and is never a permission."""
 
     chat = "chat"
     agent = "agent"
@@ -18,14 +18,14 @@ class SessionKind(StrEnum):
 
 
 class SessionGroup(StrEnum):
-    """Where a session is listed: with the conversations, or with what single commands made."""
+    """Where a session is listed: with the chats, or with those of single commands."""
 
     chats = "chats"
     commands = "commands"
     all = "all"
 
 
-# What `Session.opened_by` says of a session that a single command made for itself.
+# The values of `Session.opened_by` for a session that a single command created for itself.
 EXEC, TOOL_CALL = "exec", "tool call"
 
 
@@ -37,7 +37,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`stored_mode` is what the row says; what counts is `SessionManager.get_mode`."""
+    """`stored_mode` is the row's value; the effective mode is `SessionManager.get_mode`."""
 
     id: str
     kind: str
@@ -48,7 +48,7 @@ class Session:
     updated_us: int
     last_seq: int
     archived: bool
-    # The agent whose session it is; the model that a person chose for it.
+    # The session's agent; the model that a person chose for it.
     agent: str | None = None
     model: str | None = None
 
@@ -78,6 +78,6 @@ class Message:
 
 
 def title_from_message(words: str) -> str:
-    """The title of a session that nobody named: the beginning of its first message, in one line."""
+    """The title of an unnamed session: the beginning of its first message, in one line."""
     line = " ".join(words.split())
     return line if len(line) <= MAX_TITLE_FROM_WORDS else f"{line[: MAX_TITLE_FROM_WORDS - 1]}…"

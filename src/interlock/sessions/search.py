@@ -1,6 +1,6 @@
-"""Finds sessions by what they are called and by what was said in them.
+"""Finds sessions by their titles and messages.
 
-The newest sessions are looked through first, and no more rows than a person would wait for.
+The newest sessions are searched first, up to a bounded number of rows.
 """
 
 import re
@@ -25,11 +25,11 @@ _HAS_WORD = {"sqlite": "content LIKE ? ESCAPE '!'", "postgresql": "content ILIKE
 MAX_QUERY_CHARS = 200
 MAX_WORDS = 10
 MAX_SESSIONS = 2000
-# Of all sessions together. A session's events are counted, of which its messages are a part.
+# Over all sessions together. A session's events are counted, of which its messages are a part.
 MAX_ROWS = 500_000
 PER_SESSION = 3
 _SESSIONS_AT_ONCE = 100
-# Where the database can only be asked roughly, more is read and looked at here.
+# Where the database can only match roughly, more rows are read and checked here.
 _ROUGH_ROWS = 50
 
 SNIPPET_CHARS = 120
@@ -39,7 +39,7 @@ _ELLIPSIS = "…"
 
 @dataclass(frozen=True, slots=True)
 class SessionMatch:
-    """`seq` is the message's number; None where it is the title."""
+    """`seq` is the message's number; None for a match in the title."""
 
     session: Session
     seq: int | None
@@ -47,7 +47,7 @@ class SessionMatch:
 
 
 class _Wanted:
-    """What is looked for: every word of it, in upper or lower case, wherever they stand in one text."""
+    """The query: all its words, ignoring case, anywhere in one text."""
 
     def __init__(self, text: str) -> None:
         self.words = text.split(maxsplit=MAX_WORDS - 1)
@@ -55,7 +55,7 @@ class _Wanted:
         self._side_by_side = re.compile(re.escape(text), re.IGNORECASE)
 
     def place(self, text: str) -> tuple[int, int] | None:
-        """Where to look: at the words as they were written, else at the first of them."""
+        """The span to show: the words as they were written, else the first of them."""
         hits = [place.search(text) for place in self._places]
         if hits[0] is None or None in hits:
             return None
@@ -92,7 +92,7 @@ def _matches(connection: DbConnection, wanted: _Wanted) -> Iterator[SessionMatch
 
 
 def _sessions(connection: DbConnection) -> Iterator[Session]:
-    """Archived ones too. What was deleted is not there."""
+    """Archived ones too, but no deleted ones."""
     for offset in range(0, MAX_SESSIONS, _SESSIONS_AT_ONCE):
         found = read_sessions(
             connection, SessionGroup.all, include_archived=True, limit=_SESSIONS_AT_ONCE, offset=offset
@@ -103,9 +103,9 @@ def _sessions(connection: DbConnection) -> Iterator[Session]:
 
 
 def _pattern(text: str) -> tuple[str, bool]:
-    """What the database is asked for, and whether it may find more than is wanted.
+    """The LIKE pattern, and whether it may match more than is wanted.
 
-    SQLite knows upper and lower case of ASCII alone: of other letters it is told only that there is one.
+    SQLite ignores case in ASCII alone: other letters with case become a wildcard.
     """
     pieces, is_rough = [], False
     for character in text:
@@ -118,7 +118,7 @@ def _pattern(text: str) -> tuple[str, bool]:
 
 
 def snippet(text: str, span: tuple[int, int]) -> str:
-    """What stands around a place, on one line; a mark for a secret is shown whole or not at all."""
+    """The text around a span, on one line; a redaction mark is shown whole or not at all."""
     start = max(0, span[0] - _LEAD_CHARS)
     end = min(len(text), max(start + SNIPPET_CHARS, span[1]))
     reach = len(MARK) - 1

@@ -1,8 +1,8 @@
 """The stored settings: what people change at run time, below the operator's ceiling.
 
-Every version is kept. An update changes exactly the fields it names: a field that is missing or null is
-left alone, an emptied one returns to its default, and a field nobody knows is refused. What is stored and
-cannot be understood opens nothing: it is refused, and an update of it builds on everything switched off.
+Every version is kept. An update changes exactly the fields it names: a missing or null field is unchanged,
+an emptied one returns to its default, and an unknown field is refused. A stored version that cannot be read
+opens nothing: it is refused, and an update of it starts from everything switched off.
 """
 
 import difflib
@@ -60,7 +60,7 @@ class StoredSettings(BaseModel):
     )
 
 
-# What is known to hold where nobody can say what was stored.
+# The base of an update where the stored settings cannot be read.
 CLOSED_SETTINGS = StoredSettings(
     tools=ToolPolicy(
         fs=FsPolicy(enabled=False),
@@ -74,7 +74,7 @@ CLOSED_SETTINGS = StoredSettings(
 
 @dataclass(frozen=True, slots=True)
 class SettingsVersion:
-    """Version 0 is the defaults. `document` is what is stored, with fields this version does not know."""
+    """Version 0 is the defaults. `document` is as stored, with fields unknown to this version."""
 
     version: int
     settings: StoredSettings
@@ -83,7 +83,7 @@ class SettingsVersion:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFault:
-    """One fault of a stored document. `path` names the field; where it is empty, the whole document."""
+    """One fault of a stored document. `path` names the field; if it is empty, the whole document."""
 
     path: str
     message: str
@@ -113,11 +113,11 @@ class SettingsStore:
         self._known: tuple[Sequence[Row], SettingsVersion] | None = None
 
     async def current(self) -> SettingsVersion:
-        """The newest, whoever stored it. Asked before every turn, so what is known is not read anew."""
+        """The newest version. Read before every turn, so it is parsed only when it changed."""
         return self.of(await self._database.fetch(NEWEST))
 
     def of(self, newest: Sequence[Row]) -> SettingsVersion:
-        """For somebody who has looked already: version and document of the newest row, if there is one."""
+        """For a caller that already read the newest row: its version and document, if there is one."""
         if self._known is None or self._known[0] != newest:
             self._known = (newest, _version(newest))
         return self._known[1]
@@ -133,7 +133,7 @@ class SettingsStore:
         author = self._redactor.text(sanitize_text(who))
 
         def work(transaction: Transaction) -> SettingsVersion:
-            # Two updates at once: the second waits here and builds on the first.
+            # Concurrent updates: the second waits here and builds on the first.
             transaction.next_seq()
             present, before = _newest_or_closed(transaction.connection)
             settings = _applied(present, safe)
@@ -153,7 +153,7 @@ class SettingsStore:
         return await self._events.transact(SYSTEM_STREAM, work)
 
     def _safe(self, patch: Mapping[str, Any]) -> Document:
-        """A patch without secrets, and not too large."""
+        """A redacted patch, of bounded size."""
         safe = self._redactor.value(to_json_value(patch))
         if not isinstance(safe, dict):
             raise InvalidSettings("a settings change must be an object")
@@ -187,7 +187,7 @@ def field_paths(settings: BaseModel | None = None) -> list[str]:
 
 
 def read_newest_settings(connection: DbConnection) -> SettingsVersion:
-    """The newest settings; `UnreadableSettings` where they cannot be read."""
+    """The newest settings; `UnreadableSettings` if they cannot be read."""
     return _version(connection.query(NEWEST))
 
 
@@ -213,7 +213,7 @@ def _version(rows: Sequence[Row]) -> SettingsVersion:
 
 
 def _newest_or_closed(connection: DbConnection) -> tuple[SettingsVersion, Document]:
-    """What an update builds on, and what was known of it, so that every field that is new is told."""
+    """The base of an update, and its known fields, so that the event lists every new one."""
     try:
         present = read_newest_settings(connection)
     except UnreadableSettings as error:
@@ -235,7 +235,7 @@ def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
 def _filled(
     stored: Mapping[str, Any], defaults: Document, faults: list[SettingsFault], path: str = ""
 ) -> Document:
-    """A stored document with its gaps filled; fields of another version of Interlock are passed over.
+    """A stored document with its gaps filled; fields of another version of Interlock are ignored.
 
     A value where a group belongs is added to `faults`.
     """
@@ -255,7 +255,7 @@ def _filled(
 
 
 def _with_unknown(stored: Mapping[str, Any], document: Document) -> Document:
-    """The new document, and beside it whatever another version of Interlock had stored."""
+    """The new document, with the fields that another version of Interlock had stored."""
     result = dict(document)
     for name, value in stored.items():
         if name not in document:

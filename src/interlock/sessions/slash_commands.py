@@ -1,6 +1,6 @@
-"""What a person writes with a slash: one table for the page, the terminal and chats.
+"""Slash commands: one table for the page, the terminal and chats.
 
-Each place carries them out in its own way. Nothing that looks like one of them is ever said to a model.
+Each surface runs them in its own way. A message that looks like a command is never sent to a model.
 """
 
 import difflib
@@ -18,7 +18,8 @@ LAST_DENIAL = """
 SELECT facts, content FROM events WHERE stream = ? AND kind = 'tool_call.denied'
     AND content IS NOT NULL ORDER BY seq DESC LIMIT 1
 """
-# One word behind the slash. /etc/hosts is none, and so a message that begins with a path stays one.
+# One word behind the slash. /etc/hosts does not match, so a message that begins with a path stays a
+# message.
 _WRITTEN = re.compile(r"/(\w*)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -30,7 +31,7 @@ class Surface(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """`takes` is what may stand behind it, as help shows it; empty where nothing may."""
+    """`takes` describes its argument, as help shows it; empty if it has none."""
 
     name: str
     about: str
@@ -66,7 +67,7 @@ def slash_commands_for(place: Surface) -> dict[str, SlashCommand]:
 
 
 def parse_slash_command(words: str, place: Surface) -> ParsedSlashCommand | None:
-    """None: it is a message. Raises `BadUsage` for what is neither that nor one of the commands."""
+    """None for a plain message. Raises `BadUsage` for an unknown command."""
     found = _WRITTEN.fullmatch(words.strip())
     if found is None:
         return None
@@ -81,7 +82,7 @@ def parse_slash_command(words: str, place: Surface) -> ParsedSlashCommand | None
 
 
 def read_last_denial(connection: "DbConnection", session_id: str) -> dict[str, Any] | None:
-    """What /why tells of: the newest refusal of the session, as the log has it."""
+    """The denial that /why explains: the newest of the session, from the log."""
     from interlock.log.kinds import merge_payload
 
     rows = connection.query(LAST_DENIAL, (session_id,))

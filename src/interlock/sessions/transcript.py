@@ -1,8 +1,8 @@
-"""Reads what was said: in the order it was stored, or as a task is to be told it.
+"""Reads messages: in the order they were stored, or as the context of a task.
 
-A message may arrive while an earlier task still works, and is stored before that task's last words. To a
-model each task's messages stand together, in the order of the tasks, and what is queued behind the task
-at work is not there yet.
+A message may arrive while an earlier task still runs, and is stored before that task's last messages. A
+model gets the messages of each task together, in the order of the tasks, and none of those queued behind
+the running task.
 """
 
 import orjson
@@ -27,7 +27,7 @@ ORDER BY m.seq LIMIT ?
 """  # noqa: S608
 NO_LIMIT = 2**62
 
-# The event that vouches for a message has its number, and knows its task.
+# The event that authenticates a message has its number and its task.
 READ_ALL_WITH_TASKS = f"""
 SELECT {_COLUMNS}, e.task FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
 WHERE m.session_id = ? AND m.content IS NOT NULL ORDER BY m.seq
@@ -43,12 +43,12 @@ IS_RUN = "SELECT 1 FROM sessions WHERE id = ? AND kind = 'run'"
 
 
 def is_subtask(task: str | None) -> bool:
-    """A task within a task is named after it, with a dot: what is said in it is between two agents."""
+    """A subtask is named after its parent, with a dot: its messages are between two agents."""
     return task is not None and "." in task
 
 
 def has_own_context(connection: DbConnection, session_id: str, task: str) -> bool:
-    """Whether a task is told its own alone, and nothing of what else was said in its session."""
+    """Whether the context of a task is its own messages alone."""
     return is_subtask(task) or bool(connection.query(IS_RUN, (session_id,)))
 
 
@@ -68,9 +68,9 @@ def read_messages(
 def read_messages_through_task(
     connection: DbConnection, session_id: str, task: str | None
 ) -> list[Message]:
-    """Everything up to and including that task's own; without a task, everything.
+    """All messages up to and including those of that task; without a task, all.
 
-    A step of a run, and a task that was handed over, begin afresh: they are told their own alone.
+    A step of a run and a delegated task have their own messages alone.
     """
     require_session(connection, session_id)
     if task is not None and has_own_context(connection, session_id, task):
@@ -95,7 +95,7 @@ def read_task_messages(
 
 
 def _place(row: Row, places: dict[str, int]) -> int:
-    """Where the message's task began; one that belongs to no task stands where it is."""
+    """Where the message's task began; a message without a task has its own position."""
     seq, task = int(row[0]), row[-1]
     return seq if task is None else places.setdefault(str(task), seq)
 

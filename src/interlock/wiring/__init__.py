@@ -1,7 +1,7 @@
 """The only place that builds objects. Read it to see the system.
 
-`runtime.py` builds one process's Interlock, `tool_registry.py` its tools, `authority_inputs.py` what they
-may do; `agents.py`, which loads more, builds what runs tasks.
+`runtime.py` builds one process's Interlock, `tool_registry.py` its tools, `authority_inputs.py` their
+permissions; `agents.py`, which imports more, builds what runs tasks.
 """
 
 from interlock.wiring.authority_inputs import (

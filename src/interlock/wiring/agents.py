@@ -1,4 +1,4 @@
-"""Who works with a runtime: agents and their models, tasks and whoever takes them up."""
+"""Builds what runs tasks on a runtime: agents, models, task services and workers."""
 
 import asyncio
 import os
@@ -54,7 +54,7 @@ class AgentRuntime:
     plans: PlanService
 
     def worker(self, *, spawned: str | None = None) -> Worker:
-        """One that looks for work in all sessions; `spawned` tells of who started it."""
+        """A worker for all sessions; `spawned` is the id of its `worker.spawned` event, if supervised."""
         runtime, given = self.runtime, self.runtime.settings.worker
         return Worker(
             new_worker_name(),
@@ -74,7 +74,7 @@ class AgentRuntime:
         )
 
     def session_runner(self) -> SessionRunner:
-        """For whoever holds one session and works on that alone."""
+        """Works on a single session that the caller holds."""
         given = self.runtime.settings.worker
         return SessionRunner(
             AgentHandler(self.loop, self.live, self.runtime.sessions),
@@ -86,7 +86,7 @@ class AgentRuntime:
         )
 
     async def listen(self, has_room: Callable[[], bool] = lambda: False) -> None:
-        """Hear what other processes say, and let them hear this one, until it is cancelled."""
+        """Receive messages of other processes, and notify them of appends here, until cancelled."""
         bus, loop = self.runtime.bus, asyncio.get_running_loop()
 
         def grown(streams: set[str]) -> None:
@@ -119,7 +119,7 @@ def open_agent_runtime(
 ) -> AgentRuntime:
     """`someone_can_answer`: whether questions of the agents here reach a person.
 
-    `way` is how people who talk with this process switch a session's mode; None: they talk with others.
+    `way` is how the users of this process switch a session's mode; None if users are on other processes.
     """
     settings = runtime.settings
     agents = AgentDirectory(settings.workspace_dir / "agents", tool_names(runtime.registry))
@@ -215,5 +215,5 @@ def _leftovers(connection: DbConnection, task: Task) -> Sequence[tuple[str, str]
 
 
 def new_worker_name() -> str:
-    """No two share one: leases and events call a worker by it."""
+    """A unique name: leases and events identify a worker by it."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

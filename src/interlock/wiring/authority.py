@@ -1,7 +1,7 @@
-"""Compiles the Authority that holds now, and keeps every call to it until its intent is written.
+"""Compiles the present Authority, and checks it for every call until its intent is written.
 
-A turn looks at the store once. A change that comes after that look is found by the statement that writes a
-call's intent, which carries the `Condition` below; only then is the store looked at again.
+A turn reads the store once. A later change is detected by the statement that writes a call's intent, which
+carries the `WritePrecondition` below; only then is the store read again.
 """
 
 from dataclasses import dataclass, replace
@@ -32,8 +32,8 @@ coalesce(
 _SETTINGS_VERSION = "coalesce((SELECT max(version) FROM settings_versions), 0)"
 _MCP_VERSION = "coalesce((SELECT max(version) FROM mcp_changes), 0)"
 
-# What an Authority follows from, apart from its situation. Before every turn it is looked at, so in one
-# statement. A session has one running task at most.
+# What an Authority follows from in the store. Read before every turn, so in one statement. A session has
+# one running task at most.
 LOOK = f"""
 SELECT {_PRESENT_MODE.format(task="session_id = ? AND status = 'running'")}, {_MCP_VERSION},
     s.version, s.document
@@ -50,7 +50,7 @@ MAX_COMPILED = 256
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look found. `mode` is None where no session was asked for."""
+    """The result of one read. `mode` is None if no session was given."""
 
     mode: str | None
     stored: SettingsVersion
@@ -59,7 +59,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """It keeps the policies that it is known by alive, so that no other can take their place."""
+    """Keeps the policies of its key alive, so that their ids are not reused."""
 
     stored: SettingsVersion
     registry_version: int
@@ -84,9 +84,9 @@ class AuthoritySource:
         self._registry = registry
         self._cache = cache
         self._authority_inputs = authority_inputs
-        # The newest that this process knows; its registry has the tools of `mcp_version`.
+        # The newest state that this process knows; its registry has the tools of `mcp_version`.
         self._newest: _Look | None = None
-        # The Authorities of before, each with what it was compiled from: a turn mostly has the last one's.
+        # Earlier Authorities, each with what it was compiled from: a turn mostly has the last one's.
         self._compiled: dict[tuple[Any, ...], _Compiled] = {}
 
     async def __call__(
@@ -101,11 +101,11 @@ class AuthoritySource:
         offered: frozenset[str] = frozenset(),
         switching: ModeSwitching = NO_SWITCHING,
     ) -> Authority:
-        """What may be done in that mode now, under the newest stored settings.
+        """The Authority in that mode now, under the newest stored settings.
 
         With a `session_id`, in the stricter of that mode and the one of the session's running task.
-        `offered` is what the task brings along that not every task has; `switching` is how its person can
-        switch the mode.
+        `offered` are the capabilities that only this task has; `switching` is how its person can switch the
+        mode.
         """
         look = await self._look(session_id, session_id)
         mode = _tightened(mode, look)
@@ -140,9 +140,9 @@ class AuthoritySource:
         ):
             raise PreconditionFailed("the stored settings have changed since the turn started")
         followed = authority.mode if context.follows_session else ToolMode.chat_safe
-        # One that is as strict may have other tools: then the call is judged in both.
+        # An equally strict mode may have other tools: then the call is judged in both.
         modes = [mode.value for mode in (followed, *looser_than(followed))]
-        # As many parameters for every mode, so that the calls of all sessions share a statement.
+        # The same number of parameters for every mode, so that the calls of all sessions share a statement.
         modes += [modes[0]] * (len(ToolMode) - len(modes))
         present = (_task_of(context), context.session_id, *modes)
         return WritePrecondition(UNCHANGED, (*present, newest.stored.version, newest.mcp_version))
@@ -163,7 +163,7 @@ class AuthoritySource:
         return self._cache.get(authority_inputs)
 
     async def _look(self, at_work_in: str, session_id: str) -> _Look:
-        """The mode is that of the task that runs in the one session, else that of the other one."""
+        """The mode is that of the task running in `at_work_in`, else that of `session_id`."""
         rows = await self._database.fetch(LOOK, (at_work_in, session_id))
         mode, mcp_version, *settings = rows[0]
         stored = self._stored_settings.of([tuple(settings)] if settings[0] is not None else [])
@@ -174,7 +174,7 @@ class AuthoritySource:
 
 
 def _task_of(context: CallContext) -> str:
-    """What was handed over belongs to the task it was handed over by: `t_1.2` to `t_1`."""
+    """A delegated task belongs to the task that delegated it: `t_1.2` to `t_1`."""
     return (context.scope.task or "").partition(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""What may be done here: the operator's settings as a policy, and what works on this machine."""
+"""Builds the authority inputs: the operator's settings as a policy, and this machine's capabilities."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +16,14 @@ from interlock.sandbox.programs import PROGRAMS, locate
 from interlock.tools.builtins.complete_step import NEED as STEP
 from interlock.tools.builtins.delegate import NEED as CHILDREN
 
-# Where nobody looked for a sandbox, nothing that needs one is offered.
+# Without a probed sandbox, no tool that needs one is offered.
 NO_SANDBOX = BackendSelection(None, "no sandbox was probed")
 
-# What an agent at work brings along, and in a step of a workflow.
+# The capabilities of a running agent, and of a step of a workflow.
 AT_WORK = frozenset({CHILDREN})
 IN_A_STEP = frozenset({CHILDREN, STEP})
 
-# What only some tasks can do: who works on such a one offers it.
+# Capabilities of some tasks only: those that have one offer it.
 _OF_TASKS = {
     STEP: "it is only for the steps of a workflow",
     CHILDREN: "only a running agent can delegate, at most two levels deep",
@@ -110,7 +110,7 @@ def capabilities(
 
 
 class MissingRequirement(NamedTuple):
-    """What this machine lacks, why, and the tools that could otherwise be used in a mode that is open."""
+    """A missing requirement of this machine, its reason, and the tools it disables in the open modes."""
 
     need: str
     reason: str
@@ -120,11 +120,11 @@ class MissingRequirement(NamedTuple):
 def missing_requirements(
     authorities: AuthorityCache, authority_inputs: AuthorityInputs
 ) -> list[MissingRequirement]:
-    """The programs and the sandbox that are missing here, each with the tools that cannot be used.
+    """The missing programs and the missing sandbox, each with the tools that cannot be used.
 
-    A missing program is named for every tool that no policy denies, the sandbox only for tools that could
-    be used otherwise: it is looked for only where something is open. What the operator left out by choice
-    (an endpoint, TOOL_SANDBOX=off) is not missing.
+    A missing program is listed for every tool that no policy denies, the sandbox only for tools that could
+    be used otherwise: it is probed only if a directory is open. What the operator left out by choice (an
+    endpoint, TOOL_SANDBOX=off) is not missing.
     """
     here = authority_inputs.capabilities
     missing = {
@@ -138,7 +138,7 @@ def missing_requirements(
         for name, verdict in authority.verdicts.items():
             if not isinstance(verdict, DeniedTool) or verdict.layer is not PolicyLayer.capability:
                 continue
-            # Without a sandbox there are no walls either.
+            # Without a sandbox there is no write confinement either.
             needs = authority.entries[name].tool.needs - here.present - {"sandbox:walls"}
             usable_otherwise = mode in authority_inputs.open_modes and needs <= missing.keys()
             for need in needs & missing.keys():

@@ -1,4 +1,4 @@
-"""Who may come in, for commands that need nothing else of the gateway."""
+"""Builds the credential service, for commands that need nothing else of the gateway."""
 
 from interlock.gateway.auth import CredentialService
 from interlock.wiring.runtime import Runtime

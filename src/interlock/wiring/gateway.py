@@ -1,4 +1,4 @@
-"""The gateway of an office: what the page and scripts reach over sockets."""
+"""Builds the gateway of an agent runtime, for the page and for scripts."""
 
 from importlib.metadata import version
 from typing import Any
@@ -39,9 +39,9 @@ def open_gateway(agent_runtime: AgentRuntime, *, port: int) -> Gateway:
     gateway = Gateway(
         _services(agent_runtime),
         open_credentials(runtime),
-        # Cookies know no ports: two Interlocks on one machine must not take each other's.
+        # Cookies ignore ports: two Interlocks on one machine must not share one.
         cookie=f"interlock_{port}",
-        # Behind a proxy that encrypts, the page's address says so.
+        # Behind a proxy that encrypts, the page's origin is https.
         secure_cookie=given.tls_cert is not None
         or any(origin.startswith("https://") for origin in given.allowed_origins),
         browser_days=given.browser_days,
@@ -157,5 +157,5 @@ def _about(runtime: Runtime) -> ServerInfo:
 
 
 def _known_names(registry: ToolRegistry) -> Any:
-    """What a model calls a tool must not become the name of a figure."""
+    """A name that a model made up must not become a metric's label."""
     return lambda name: name if registry.canonical_name(name) == name else "unknown"

@@ -1,8 +1,8 @@
-"""Tools of MCP servers: the desk they come from, and what people do with it from here and from afar.
+"""MCP servers and their tools: builds the service, and serves the command line and the page.
 
-At the command line the person is the operator. Everybody else can look at, class and remove what the
-operator added, as far as the operator opened modes and the policy lists the server; they can add nothing,
-since a command that somebody names from afar would be run here.
+At the command line the person is the operator. Remote users can view, classify and remove what the operator
+added, as far as the operator opened modes and the policy lists the server; they can add nothing, since a
+command given remotely would be run here.
 """
 
 import shlex
@@ -39,14 +39,14 @@ __all__ = [
     "remove",
 ]
 
-# Of the tools that wait to be classed.
+# For the tools that wait to be classified.
 MAX_STEPS_SHOWN = 3
 
 Json = dict[str, Any]
 
 
 class McpServerClosed(UserError):
-    """The policy does not let this server be used."""
+    """The policy does not allow this server."""
 
     code = "MCP_SERVER_CLOSED"
 
@@ -64,7 +64,7 @@ def open_mcp(
     authority_inputs: AuthorityInputs,
     walls: SandboxProvider,
 ) -> McpService:
-    """Nothing is started, and the library is not loaded, before a server is used."""
+    """No server is started, and the library is not imported, before a server is used."""
     here = authority_inputs.capabilities
     grounds = LaunchPolicy(
         roots=here.roots,
@@ -78,16 +78,16 @@ def open_mcp(
 
 
 def allowed_servers(authority_inputs: AuthorityInputs, stored: ToolPolicy) -> frozenset[str] | None:
-    """Those that any agent could use; None where the system lists none, so that agents' own lists hold.
+    """The servers that any agent could use; None if the system lists none, so that agents' own lists apply.
 
-    A server that is not among them does not run on.
+    Other servers are stopped.
     """
-    # Asked before every turn: the rest of the policies need not be merged for it.
+    # Called before every turn, so only this part of the policies is merged.
     merged = meet_mcp(authority_inputs.environment.mcp, stored.mcp)
     return frozenset() if merged.enabled is False else merged.allowed_servers
 
 
-# -- what people do --
+# -- actions --
 
 
 async def add(runtime: "Runtime", request: AddServerRequest, *, who: str) -> Json:
@@ -109,7 +109,7 @@ async def list_servers(runtime: "Runtime") -> Json:
 
 
 async def inspect(runtime: "Runtime", server_id: str, *, is_operator: bool) -> Json:
-    """Start the server, if it does not run, and ask what it offers: in words that may quote its secrets."""
+    """Start the server, if needed, and list its tools. Redacted: its texts may quote its secrets."""
     (await runtime.mcp.book.catalog()).server(server_id)
     if closed := await _why_closed(runtime, server_id, is_operator=is_operator):
         raise McpServerClosed(closed)
@@ -133,7 +133,7 @@ async def inspect(runtime: "Runtime", server_id: str, *, is_operator: bool) -> J
 async def allow(
     runtime: "Runtime", server_id: str, tool: str, request: ClassifyRequest, *, who: str, is_operator: bool
 ) -> Json:
-    """Class a tool. From afar: what was looked at, without vouching, and for open modes alone."""
+    """Classify a tool. Remote users: only a reviewed definition, without vouching, and for open modes."""
     if not is_operator:
         _refuse_beyond(request, runtime.authority_inputs.open_modes)
     found = await runtime.mcp.allow(server_id, tool, request, who=who)
@@ -162,7 +162,7 @@ def _refuse_beyond(request: ClassifyRequest, open_modes: frozenset[ToolMode]) ->
         raise BadUsage(f"{names}: not open on this deployment, so tools cannot be classified for it here")
 
 
-# -- what they are shown --
+# -- views --
 
 
 async def _server_json(runtime: "Runtime", known: StoredMcpServer) -> Json:
@@ -183,7 +183,7 @@ async def _server_json(runtime: "Runtime", known: StoredMcpServer) -> Json:
 
 
 async def _why_closed(runtime: "Runtime", server_id: str, *, is_operator: bool) -> str:
-    """Which policy does not let it be used; empty where all do. The operator looks before opening."""
+    """The policy that closes it; empty if none does. The operator may inspect before opening."""
     ceiling = runtime.authority_inputs.environment.mcp
     if ceiling.enabled is False:
         return "the operator has disabled MCP servers (TOOL_MCP_ENABLED)"
@@ -195,7 +195,7 @@ async def _why_closed(runtime: "Runtime", server_id: str, *, is_operator: bool) 
     if stored.enabled is False:
         return "MCP servers are disabled in the stored settings (tools.mcp.enabled)"
     if stored.allowed_servers is None:
-        # Where only one side lists servers, its list holds.
+        # Where only one side lists servers, its list applies.
         unlisted = (
             f"no settings allow {server_id} (tools.mcp.allowed_servers); only agents that list it "
             "can use it"
@@ -226,7 +226,7 @@ async def _next_steps(runtime: "Runtime", known: StoredMcpServer) -> list[str]:
 
 
 def _classing_steps(known: StoredMcpServer) -> list[str]:
-    """What a tool does is for the person to say: the server's own hint is not written down for them."""
+    """The person decides what a tool does: the server's own hint is not filled in for them."""
     waiting = [tool for tool in known.tools.values() if tool.state in {"unclassed", "changed"}]
     named = [(shlex.quote(tool.name), tool.hash[:12]) for tool in waiting[:MAX_STEPS_SHOWN]]
     return [

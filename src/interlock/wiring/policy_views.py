@@ -1,4 +1,4 @@
-"""What a runtime would answer now, for people who ask: the matrix, and the judgement of one call."""
+"""Views of the present permissions, for people: the matrix, and the judgement of one call."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from interlock.wiring.runtime import Runtime
 async def matrix(
     runtime: Runtime, *, agent: ToolPolicy = NO_RESTRICTION, settings: StoredSettings | None = None
 ) -> dict[str, Any]:
-    """Every tool in every mode; with `settings`, as it would be if these were the stored ones."""
+    """Every tool in every mode; with `settings`, as if these were the stored ones."""
     real, opened = await authorities_by_mode(runtime, agent=agent, settings=settings)
     return matrix_json(runtime.registry, real, opened, runtime.authority_inputs.open_modes)
 
@@ -26,7 +26,7 @@ async def matrix(
 async def authorities_by_mode(
     runtime: Runtime, *, agent: ToolPolicy = NO_RESTRICTION, settings: StoredSettings | None = None
 ) -> tuple[Authorities, Authorities]:
-    """Of each mode what holds, and what would hold if all modes were open."""
+    """For each mode the present Authority, and the one if all modes were open."""
     open_modes = runtime.authority_inputs.open_modes
     real, opened = {}, {}
     for mode in ToolMode:
@@ -45,7 +45,7 @@ async def explain(
     session_id: str = "",
     way: ModeSwitchMethod,
 ) -> dict[str, Any]:
-    """The judgement of one call that does not run, without secrets. `way` is that of who asks."""
+    """The judgement of one call that does not run, redacted. `way` is how the reader can switch modes."""
     switching = ModeSwitching(way, runtime.authority_inputs.open_modes)
     authority = await runtime.authority(mode, agent=agent, offered=AT_WORK, switching=switching)
     told = await explain_call(runtime.registry, authority, tool, args, session_id=session_id)
@@ -63,7 +63,7 @@ async def _authority(
     if settings is None:
         return await runtime.authority(mode, agent=agent, open_modes=open_modes, offered=AT_WORK)
     await runtime.mcp.refresh()
-    # What is only tried out takes no place in the cache from what calls are judged by.
+    # A preview takes no place in the cache from Authorities that judge calls.
     authority_inputs = replace(
         runtime.authority_inputs,
         mode=mode,

@@ -1,4 +1,4 @@
-"""Which kind, agent, model and Authority a session has: what its prompts and its calls follow from."""
+"""Resolves the kind, agent, model and Authority of a session: the inputs of its prompts and calls."""
 
 from dataclasses import replace
 
@@ -21,14 +21,14 @@ from interlock.wiring.runtime import Runtime
 from interlock.workflow.run_rows import ActiveStep
 from interlock.workflow.step_prompt import node_brief, run_directive
 
-# How the people of Telegram are named, before their ids.
+# The prefix of Telegram users' names, before their ids.
 TELEGRAM = "telegram:"
 
 
 class PromptInputsResolver:
     """`someone_can_answer`: whether questions of the agents here reach a person.
 
-    `way` is how people who talk with this process switch a session's mode; None: they talk with others.
+    `way` is how the users of this process switch a session's mode; None if users are on other processes.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class PromptInputsResolver:
         return opened if ceiling is None else modes_open_to_step(opened, ceiling, mode)
 
     def _switching(self, who: str) -> ModeSwitching:
-        """Of the person whose task it is.
+        """How the person whose task it is can switch the mode.
 
-        What this process opened holds for people who talk with it. Of another process only the modes are
-        known that the settings open.
+        The modes that this process opened apply to its own users. Of other processes only the modes opened
+        by the settings are known.
         """
         is_telegram = who.startswith(TELEGRAM)
         way = ModeSwitchMethod.telegram if is_telegram else ModeSwitchMethod.page
@@ -98,7 +98,7 @@ class PromptInputsResolver:
         )
 
     async def _of_step(self, session: Session, step: ActiveStep, nothing: Authority) -> PromptInputs:
-        """The step's agent first, then the workflow's, then the session's; as it was when the run began."""
+        """The step's agent first, then the workflow's, then the session's; as pinned when the run began."""
         name = step.agent or session.agent
         pinned = step.run_state.run.agents.get(name or "")
         agent = await self._agent(name, (name, pinned) if name and pinned else None)
@@ -126,7 +126,7 @@ class PromptInputsResolver:
             return await self._threads.start(lambda: self._agents.load_pinned(name, pinned))
         return await self._threads.start(lambda: self._agents.load(name))
 
-    # -- of tasks that are handed over --
+    # -- delegated tasks --
 
     def children(self, services: AgentServices) -> SubagentRunner:
         return SubagentRunner(
@@ -141,13 +141,13 @@ class PromptInputsResolver:
         handed: DelegatedAuthority,
         can_hand_over: bool,  # noqa: FBT001 - as declared
     ) -> Authority:
-        """It cannot ask: nobody could wait for the answer but its parent, and that is at work."""
+        """It cannot ask: only its parent could wait for the answer, and the parent is running."""
         return await self._runtime.authority(
             handed.mode,
             session_id=session_id,
             agent=handed.agent,
             node=handed.node,
-            # What its parent was judged in, it is judged in.
+            # It is judged in the mode that its parent was judged in.
             open_modes=self._runtime.authority_inputs.open_modes | {handed.mode},
             someone_can_answer=False,
             offered=AT_WORK if can_hand_over else frozenset(),
@@ -159,7 +159,7 @@ class PromptInputsResolver:
 
 
 def _refuse_less(step: ActiveStep, mode: ToolMode) -> None:
-    """A step that could do nothing of what it is for must not look done: it fails, and the run waits."""
+    """Refuse a mode too strict for the step: it must not look done, so it fails, and the run waits."""
     run, brief = step.run_state.run, step.node.brief
     meant = step_mode(run.mode, brief.mode if brief else None)
     if mode is not meant and stricter(mode, meant) is mode:

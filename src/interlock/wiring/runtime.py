@@ -1,4 +1,4 @@
-"""One process's Interlock: the store, the log, the gates, the tools. `agents.py` has who works with it."""
+"""Builds one process's Interlock: the store, the log, the gates, the tools. `agents.py` adds the agents."""
 
 import asyncio
 import os
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
-# All output of commands that is kept to be paged, of all sessions together.
+# All command output that is kept for paging, of all sessions together.
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
-# Of what a process that was killed left, as many paths are recorded.
+# The most paths recorded of what a killed process left changed.
 MAX_RESTORED_TOLD = 50
 
 _log = StructuredLogger(__name__)
@@ -83,39 +83,39 @@ _log = StructuredLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """One process's Interlock, whole. `close` it."""
+    """One process's Interlock. `close` it."""
 
     settings: Settings
     database: Database
     redactor: Redactor
     log: EventLog
-    # How the processes that share this state folder hear of one another.
+    # How the processes that share this state directory notify each other.
     bus: Bus
     notifier: InProcessNotifier
     sessions: SessionManager
     eraser: SessionEraser
-    # Which of the processes live that share an SQLite store.
+    # Which processes that share an SQLite store are alive.
     lives: ProcessLocks | None
     leases: SessionLeases
     mode_switch: ModeSwitch
     stored_settings: SettingsStore
     questions: QuestionService
     undo: UndoService
-    # What stands in the store about runs of workflows; and where agents hand tasks over to.
+    # The stored runs of workflows; and the target of agents' delegations.
     runs: RunStore
     delegation: DelegationTarget
-    # Tools of other programs, which come and go.
+    # Tools of MCP servers, which come and go.
     mcp: McpService
     registry: ToolRegistry
     authorities: AuthorityCache
-    # What may be done now: `await runtime.authority(mode)`.
+    # The present permissions: `await runtime.authority(mode)`.
     authority: AuthoritySource
     runner: ToolRunner
-    # What calls were given where the log masks it.
+    # The unmasked arguments of calls where the log masks them.
     sealed: UnredactedArgumentStore
     sandbox: BackendSelection
     authority_inputs: AuthorityInputs
-    # None: what was said and done is kept for ever.
+    # None: content is kept for ever.
     retention: Retention | None = None
 
     async def close(self) -> None:
@@ -125,12 +125,12 @@ class Runtime:
         self.log.close()
         self.database.close()
         if self.lives is not None:
-            # Nothing is written here any more: what could not be given back is free for others.
+            # Nothing is written here any more: leases that could not be released become free for others.
             self.lives.close()
 
 
 class ToolResources(NamedTuple):
-    """Where tools keep things, what confines commands, and which folders are opened."""
+    """Where tools store files, what confines commands, and the opened directories."""
 
     kept: UndoStore
     outputs: OutputSpool
@@ -142,9 +142,9 @@ class ToolResources(NamedTuple):
 async def select_sandbox(
     settings: Settings, roots: tuple[Path, ...] | None = None, *, is_anew: bool = False
 ) -> BackendSelection:
-    """What confines commands here, tried out; remembered while nothing changed that it depends on."""
+    """Select and probe the sandbox; the result is cached until something it depends on changes."""
     if not is_anew:
-        # The first start has no folder yet to remember it in. Where none can be made, the store says why.
+        # The first start has no directory for the cache. If it cannot be created, the store says why.
         with suppress(OSError):
             settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     return await choose_backend(
@@ -156,7 +156,7 @@ async def select_sandbox(
 
 
 async def probe_sandbox(settings: Settings) -> BackendSelection:
-    """The same, tried out now and closed again: to be told, not to be used."""
+    """The same, probed now and closed again: for a report, not for use."""
     choice = await select_sandbox(settings, is_anew=True)
     if choice.backend is not None:
         await choice.backend.close()
@@ -178,7 +178,7 @@ def open_runtime(
     sandbox: BackendSelection = NO_SANDBOX,
     tools: Iterable[BaseTool] = (),
 ) -> Runtime:
-    """Build everything. `opened` and `roots` are what the local operator said on the command line.
+    """Build everything. `opened` and `roots` are the local operator's options on the command line.
 
     `tools` are those of a program that embeds the gates.
     """
@@ -237,7 +237,7 @@ def _tool_resources(
 ) -> ToolResources:
     share_snapshots(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
     outputs = OutputSpool(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
-    # Not waited for: a command may have left very much.
+    # Not awaited: a command may have left very much.
     Thread(target=_remove_abandoned, args=(outputs, roots), name="interlock-abandoned", daemon=True).start()
     return ToolResources(
         UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
@@ -249,7 +249,7 @@ def _tool_resources(
 
 
 def _record_put_back(log: EventLog, paths: list[str]) -> None:
-    """On disk when it returns. It comes in any thread, also in that of the loop: so in one of its own."""
+    """Append and wait until it is on disk. Called in any thread, also the loop's: so it uses its own."""
     from concurrent.futures import ThreadPoolExecutor
 
     event = ProtectedRestored(paths=paths[:MAX_RESTORED_TOLD])
@@ -261,14 +261,14 @@ def _record_put_back(log: EventLog, paths: list[str]) -> None:
 
 
 def _remove_abandoned(outputs: OutputSpool, roots: tuple[Path, ...]) -> None:
-    """What the commands of processes that were killed left behind."""
+    """Remove what the commands of killed processes left behind."""
     outputs.remove_abandoned()
     with suppress(SandboxUnavailable):
         remove_abandoned_directories(choose_temporary_root(roots))
 
 
 def _lives(config: StoreConfig) -> ProcessLocks | None:
-    """Beside an SQLite store: who uses one that machines share may be on any of them."""
+    """Only for an SQLite store: the users of a shared one may be on any machine."""
     return ProcessLocks(config.path.with_name(f"{config.path.name}.lives")) if config.is_sqlite else None
 
 
@@ -305,7 +305,7 @@ def _nats_servers(settings: Settings) -> "NatsServers":
 
 
 async def check_nats(settings: Settings) -> str:
-    """What is wrong with the servers of NATS_URL; empty where they can be used."""
+    """What is wrong with the servers of NATS_URL; empty if they can be used."""
     from interlock.runtime.nats_bus import check_nats_servers
 
     return await check_nats_servers(_nats_servers(settings), settings.nats.prefix)
@@ -355,7 +355,7 @@ def _images(settings: Settings, redactor: Redactor, write_services: WriteService
 
 
 async def record_probes(runtime: Runtime) -> None:
-    """What was tried against the sandbox stands in the log before anything relies on it."""
+    """Record the sandbox's probes before anything relies on them."""
     for report in runtime.sandbox.reports:
         rows = [[row.name, row.holds, row.detail] for row in report.rows]
         event = SandboxProbed(backend=report.backend, holds=report.ok, rows=rows)
@@ -363,7 +363,7 @@ async def record_probes(runtime: Runtime) -> None:
 
 
 async def record_missing_requirements(runtime: Runtime) -> list[MissingRequirement]:
-    """Record what this machine lacks for tools; `UnreadableSettings` where no tool is offered anyway."""
+    """Record what this machine lacks for tools. Raises `UnreadableSettings`; then no tool is offered."""
     stored = await runtime.stored_settings.current()
     authority_inputs = replace(runtime.authority_inputs, settings=stored.settings.tools)
     missing = missing_requirements(runtime.authorities, authority_inputs)
@@ -403,7 +403,7 @@ def unmatchable_denials(settings: Settings) -> tuple[tuple[str, str], ...]:
 
 
 def local_actor() -> str:
-    """Who is at this command line, as the log names them."""
+    """The name of this command line's user in the log."""
     try:
         # The account that runs this, not what its environment claims.
         return f"local:{pwd.getpwuid(os.getuid()).pw_name}"

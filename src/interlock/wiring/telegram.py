@@ -1,4 +1,4 @@
-"""The Telegram bot of an office. It loads a library that only the extra `telegram` brings."""
+"""Builds the Telegram bot of an agent runtime. It imports a library of the extra `telegram`."""
 
 from collections.abc import Callable
 
@@ -54,7 +54,7 @@ def open_telegram_app(
 
 
 def _lock(runtime: Runtime, bot_id: int) -> BotFileLock | None:
-    """Beside an SQLite store: who uses one that machines share may be on any of them."""
+    """Only for an SQLite store: the users of a shared one may be on any machine."""
     config = runtime.database.config
     if not config.is_sqlite:
         return None

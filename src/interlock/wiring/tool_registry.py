@@ -1,4 +1,4 @@
-"""Every tool there is, with what it needs of the world."""
+"""Registers every tool with the services it needs."""
 
 import difflib
 import os
@@ -40,7 +40,7 @@ def build_registry(
     steps: StepCompleter | None = None,
     delegation: DelegationTarget | None = None,
 ) -> ToolRegistry:
-    """Every tool there is. Without what they need of the world they can be looked at, and not called."""
+    """Every tool. Without services they can be inspected, but not called."""
     registry = ToolRegistry()
     registry.register(AskUserTool(questions))
     registry.register(CompleteStepTool(steps))
@@ -56,7 +56,7 @@ def build_registry(
 
 
 def override_modes(registry: ToolRegistry, overrides: Mapping[str, frozenset[ToolMode]]) -> None:
-    """Apply the operator's TOOL_MODES. What names no tool, or would widen one, stops the start."""
+    """Apply the operator's TOOL_MODES. An entry that names no tool, or would widen one, stops the start."""
     overridden: set[str] = set()
     for name, modes in overrides.items():
         tool_name = registry.canonical_name(name)
@@ -74,19 +74,19 @@ def override_modes(registry: ToolRegistry, overrides: Mapping[str, frozenset[Too
 
 
 def tool_names(registry: ToolRegistry) -> frozenset[str]:
-    """All names and aliases: whoever denies a tool must name one of these."""
+    """All names and aliases of tools, which a denial can use."""
     return frozenset(entry.tool.name for entry in registry) | frozenset(registry.aliases())
 
 
 def memory_services(workspace: Path, database: Database, redactor: Redactor) -> MemoryServices:
-    """The notes of a workspace. Nothing is made, read or indexed before it is used."""
+    """The notes of a workspace. Nothing is created, read or indexed before it is used."""
     folder = NoteDirectory(workspace / "memory")
     index = MemoryIndex(database, folder, redactor.text)
     return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
 
 
 def programs(opened: Iterable[Path]) -> list[tuple[Program, Path | None, list[str]]]:
-    """Every program that tools run, where it is, and the tools that need it."""
+    """Every program that tools run, its path, and the tools that need it."""
     registry = build_registry()
     return [
         (

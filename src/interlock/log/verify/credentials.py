@@ -1,6 +1,7 @@
-"""What the log tells of tokens, links and browsers, held against the rows that let somebody in.
+"""Compares credential rows with the events about tokens, links and browsers.
 
-A row that is gone lets nobody in: those that ended are removed after a while, and backups have none.
+A missing row is no fault, since it grants no access: ended ones are removed after a while, and backups have
+none.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.read import StoredEvent
 
-# Those that may still let somebody in.
+# The rows that may still grant access.
 ROWS = """
 SELECT id, kind, name, expires_us FROM credentials
 WHERE ended_us IS NULL AND (expires_us IS NULL OR expires_us > ?) ORDER BY id
@@ -41,7 +42,7 @@ class _Credential:
 
 
 class CredentialVerifier:
-    """Gathers them as the events of the `system` stream pass by."""
+    """Collects credentials from the events of the `system` stream."""
 
     def __init__(self) -> None:
         self._told: dict[str, _Credential] = {}
@@ -71,7 +72,7 @@ class CredentialVerifier:
             told.seq, told.has_ended = seq, True
 
     def compare(self, connection: DbConnection, stream: str) -> Iterator[Difference]:
-        """Where rows and events disagree: the event's number, broken or missing, and what is wrong."""
+        """Where rows and events disagree: the event's number, broken or missing, and the detail."""
         if stream != SYSTEM_STREAM:
             return
         if connection.dialect == "sqlite" and not connection.query(IS_THERE):

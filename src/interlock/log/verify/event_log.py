@@ -1,4 +1,4 @@
-"""Checks the whole log and says where it first fails: what was broken, is missing, or was cut off."""
+"""Checks the whole log and reports the first fault of each stream: broken, missing or cut off."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ WHERE m.session_id = ? AND e.seq IS NULL ORDER BY m.seq LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class LogFault:
-    """The first thing wrong in a stream. `what` is broken, missing or cut."""
+    """The first fault of a stream. `what` is broken, missing or cut."""
 
     stream: str
     seq: int
@@ -71,12 +71,12 @@ class VerificationReport:
 def verify(
     connection: DbConnection, *, anchor: Anchor | None = None, only: str | None = None
 ) -> VerificationReport:
-    """Check every stream, or one and the checkpoints over it. Each tells at most its first fault."""
+    """Check every stream, or one and the checkpoints over it. Reports at most one fault of each."""
     report = VerificationReport(
         faults=[LogFault(SYSTEM_STREAM, 0, "missing", part) for part in missing_tables(connection)]
     )
     if report.faults:
-        # There is nothing left to hold the events against.
+        # There is nothing left to compare the events with.
         return report
     report.faults.extend(
         LogFault(SYSTEM_STREAM, 0, "broken", part) for part in schema_anomalies(connection)
@@ -164,7 +164,7 @@ def _faults_of_event(stored: StoredEvent, chained: bytes, erasures: RecordedEras
 def _faults_of_what_it_covers(
     connection: DbConnection, stored: StoredEvent, report: VerificationReport
 ) -> Iterator[LogFault]:
-    """What an event vouches for elsewhere: a transcript row, or the heads of other streams."""
+    """Check what an event authenticates: a message, settings, an authority, or other streams' heads."""
     if stored.is_erased:
         report.erased += 1
         yield from _faults_of_erasure(connection, stored)

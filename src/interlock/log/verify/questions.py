@@ -1,4 +1,4 @@
-"""What the log tells of questions, held against the rows that wait for their answers."""
+"""Compares question rows with the events about questions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class _ExpectedQuestion:
 
 
 class QuestionVerifier:
-    """Gathers the questions of one stream as its events pass by."""
+    """Collects the questions of one stream from its events."""
 
     def __init__(self) -> None:
         self._told: dict[str, _ExpectedQuestion] = {}
@@ -40,7 +40,7 @@ class QuestionVerifier:
                 told.answer = event.answer if isinstance(event, AskUserAnswered) else None
 
     def compare(self, connection: DbConnection, stream: str) -> Iterator[tuple[int, str, str]]:
-        """Where rows and events disagree: the event's number, broken or missing, and what is wrong."""
+        """Where rows and events disagree: the event's number, broken or missing, and the detail."""
         if connection.dialect == "sqlite" and not connection.query(IS_THERE):
             return
         rows = {str(row[0]): row[1:] for row in connection.query(ROWS, (stream,))}

@@ -1,4 +1,4 @@
-"""What the log tells of runs and the nodes they came to, held against the rows that they go on by."""
+"""Compares the rows of runs and their nodes with the events about runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class _Run:
     started: RunStarted
     status: str = "running"
     outcome: str | None = None
-    # None: a log of before `run.resumed` told them does not say what a retry went on with.
+    # None: in an older log `run.resumed` does not name the agents that a retry continued with.
     agents: dict[str, str] | None = None
     credential_id: str = ""
     was_silent: bool = False
@@ -62,7 +62,7 @@ class _Node:
 
 
 class RunVerifier:
-    """Gathers the run of one stream as its events pass by."""
+    """Collects the run of one stream from its events."""
 
     def __init__(self) -> None:
         self._run: _Run | None = None
@@ -111,7 +111,7 @@ class RunVerifier:
                 node.status = status
 
     def compare(self, connection: DbConnection, stream: str) -> Iterator[tuple[int, str, str]]:
-        """Where rows and events disagree: the event's number, broken or missing, and what is wrong."""
+        """Where rows and events disagree: the event's number, broken or missing, and the detail."""
         if connection.dialect == "sqlite" and not connection.query(IS_THERE):
             return
         rows = connection.query(RUN, (stream,))

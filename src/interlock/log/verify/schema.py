@@ -1,4 +1,4 @@
-"""What the database itself must be like, so that comparing its rows with events says something."""
+"""Checks that the schema is sound, without which a comparison of rows with events proves nothing."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from interlock.db.database import SCHEMA_REVISION
 from interlock.db.driver import DbConnection
 from interlock.log.verify.sessions import COLUMN_IS_THERE
 
-# Tables whose rows are held against events, or lead to them, by what tells their rows apart.
+# The tables whose rows are compared with events, or refer to them, with their keys.
 KEYS = {
     "authorities": "digest",
     "credentials": "id",
@@ -21,7 +21,7 @@ KEYS = {
     "stream_heads": "stream",
     "tasks": "id",
 }
-# Without them nobody comes in; a backup has none.
+# Missing credentials grant no access; a backup has none.
 MAY_BE_GONE = frozenset({"credentials"})
 TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 HAS_VERSION = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
@@ -37,9 +37,9 @@ UNION SELECT 'rule', r.rulename FROM pg_rules r WHERE r.schemaname = current_sch
 
 
 def missing_tables(connection: DbConnection) -> Iterator[str]:
-    """A table that is gone would be passed over as if an older version had written the store.
+    """A missing table would be skipped as if an older version had written the store.
 
-    PostgreSQL itself refuses to look at one.
+    PostgreSQL itself refuses to query one.
     """
     if connection.dialect != "sqlite" or not _is_of_this_version(connection):
         return
@@ -50,8 +50,8 @@ def missing_tables(connection: DbConnection) -> Iterator[str]:
 
 
 def schema_anomalies(connection: DbConnection) -> Iterator[str]:
-    """Rows with a double, of which only one would be compared; and what changes rows in our place, now or
-    when something is next written: Interlock has no triggers and no rules."""
+    """Duplicate rows, of which only one would be compared; and triggers or rules, which could change rows:
+    Interlock has none."""
     there = _tables(connection) if connection.dialect == "sqlite" else KEYS.keys()
     for table, key in KEYS.items():
         if table in there and (rows := connection.query(_doubles(table, key))):

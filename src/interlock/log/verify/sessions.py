@@ -1,7 +1,7 @@
-"""What the log tells of a session and its tasks, held against the rows that are read instead.
+"""Compares the rows of sessions and tasks with their events.
 
-A row decides in which mode a session is worked on, and which message is worked on next. Whoever changes one
-behind the log's back is seen here.
+A row decides in which mode a session runs, and which message is next. This check finds changes made without
+the log.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ _OPEN = ("queued", "running", "waiting")
 
 @dataclass(slots=True)
 class _Task:
-    """`statuses` are those that the last event leaves open: to be put back, or woken, is told by none."""
+    """`statuses` are those possible after the last event: requeueing and waking have no event."""
 
     seq: int
     message_seq: int
@@ -66,7 +66,7 @@ class _Task:
 
 
 class SessionVerifier:
-    """Gathers one stream's session and tasks as its events pass by."""
+    """Collects one stream's session and tasks from its events."""
 
     def __init__(self) -> None:
         self._session: _Session | None = None
@@ -119,10 +119,10 @@ class SessionVerifier:
             case _:
                 pass
 
-    # -- held against the rows --
+    # -- comparison with the rows --
 
     def compare(self, connection: DbConnection, stream: str) -> Iterator[Difference]:
-        """Where rows and events disagree: the event's number, broken or missing, and what is wrong."""
+        """Where rows and events disagree: the event's number, broken or missing, and the detail."""
         if stream == SYSTEM_STREAM:
             return
         is_sqlite = connection.dialect == "sqlite"

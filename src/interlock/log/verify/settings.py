@@ -1,4 +1,4 @@
-"""What the log tells of versions of the settings and of MCP servers, held against the rows that count."""
+"""Compares the rows of settings versions and MCP servers with their events."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,12 +26,12 @@ _OF_SERVERS = frozenset(event.kind for event in (McpServerAdded, McpServerRemove
 class _Server:
     seq: int
     definition: dict[str, Any]
-    # By the tools' names: the event's number, and what was given.
+    # By the tools' names: the event's number, and the class.
     classes: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
 
 
 class SettingsVerifier:
-    """Gathers them as the events of the `system` stream pass by."""
+    """Collects versions and servers from the events of the `system` stream."""
 
     def __init__(self) -> None:
         self._versions: set[int] = set()
@@ -60,7 +60,7 @@ class SettingsVerifier:
                 pass
 
     def compare(self, connection: DbConnection, stream: str) -> Iterator[Difference]:
-        """Where rows and events disagree: the event's number, broken or missing, and what is wrong."""
+        """Where rows and events disagree: the event's number, broken or missing, and the detail."""
         if stream != SYSTEM_STREAM:
             return
         if _is_there(connection, "settings_versions"):
