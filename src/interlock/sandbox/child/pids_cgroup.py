@@ -34,7 +34,7 @@ class PidsCgroup:
         _write(f"{self._path}/pids.max", "max" if tasks is None else str(tasks + _BESIDE_THE_JOB))
 
     def entrance(self) -> int:
-        """A descriptor: whoever writes `0` to it enters, as `enter` does."""
+        """A descriptor: a process that writes `0` to it enters, as `enter` does."""
         return os.open(f"{self._path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def refusals(self) -> int:
