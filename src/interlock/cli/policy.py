@@ -67,7 +67,7 @@ async def explain(
     args
         Its arguments as a JSON object; omit them to evaluate the tool alone.
     root
-        A folder to evaluate paths against, instead of the configured ones.
+        A directory to evaluate paths against, instead of the configured ones.
     """
     from interlock.policy.verdict import ModeSwitchMethod
     from interlock.wiring.policy_views import explain as judged

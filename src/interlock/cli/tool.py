@@ -106,7 +106,7 @@ async def call(
     mode
         The mode for the call; it is opened for this process only.
     root
-        A folder the tool may work in, instead of the configured ones.
+        A directory the tool may work in, instead of the configured ones.
     session
         Continue this session, in its own mode unless --mode is given. Default: a new session.
     timeout_seconds

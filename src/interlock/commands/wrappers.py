@@ -198,7 +198,7 @@ def _shell(words: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
 
 
 def _find(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`find X -delete` removes X recursively, and `{}` stands for everything in X."""
+    """`find X -delete` removes X recursively, and `{}` means everything in X."""
     index = 1
     while index < len(words) and re.match(r"-[HLP]$|-[DO]", words[index]):
         index += 1

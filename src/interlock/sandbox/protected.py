@@ -42,7 +42,7 @@ def parse_protected_names(names: tuple[str, ...]) -> tuple[ProtectedName, ...]:
 def _protection(name: str, pattern: str) -> ProtectedName:
     parts = [fold_name(part) for part in pattern.split("/") if part]
     while parts[:1] == [ANY_DEPTH]:
-        # It is searched at any depth without it.
+        # Any depth is implied.
         parts.pop(0)
     plain = 0
     while plain < len(parts) and not set(parts[plain]) & set("*?["):

@@ -1,9 +1,9 @@
-"""Conditions on edges: comparisons of what a run has recorded, joined by `and`, `or` and `not`.
+"""Conditions on edges: comparisons of recorded values of a run, joined by `and`, `or` and `not`.
 
     review.outcome == "approve" and build.visits < 3
 
-Nothing can be called and nothing can fail: a name that stands for nothing yet is null, and values of
-different kinds are never equal, nor is one less than the other.
+Nothing can be called and nothing can fail: a name without a value is null, and values of different types
+are neither equal nor ordered.
 """
 
 import re

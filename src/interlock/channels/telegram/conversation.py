@@ -51,7 +51,7 @@ MAX_MESSAGES_PER_TASK = 50
 BUSY_SECONDS = 2.0
 STORE_SECONDS = 1.0
 FAULT_SECONDS = 10.0
-# How often the chat is told that the queue is full.
+# How often the chat gets a notice that the queue is full.
 TELL_BUSY_SECONDS = 60.0
 
 ONLY_TEXT = "I can read only text. Write a message, or send the picture with a caption."

@@ -66,7 +66,7 @@ class UndoService:
         return f"{sentence} on this machine; changes by a worker on another machine must be undone there"
 
     async def revert(self, identity: str, *, who: str, within: Sequence[Path] | None = None) -> UndoReport:
-        """Revert, newest first, whoever made the changes; recorded in every session concerned.
+        """Revert, newest first, changes of all origins; recorded in every session concerned.
 
         `within` are the directories opened now: only the operator can revert changes elsewhere. It runs to
         its end and records the result, even if the caller stops waiting.
