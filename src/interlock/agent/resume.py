@@ -134,7 +134,7 @@ class ResumeState:
     compacted_through: int = 0
     # The session has more messages than these.
     is_part: bool = False
-    # No task has started since a person switched the session to coding.
+    # No task has started since a person put the session into coding mode.
     entered_coding: bool = False
 
     @property
@@ -160,7 +160,7 @@ def read_resume_state(
 
 
 def _has_entered_coding(connection: DbConnection, session_id: str) -> bool:
-    """Whether the next task is the first since a person switched the session to coding."""
+    """Whether the next task is the first since a person put the session into coding mode."""
     rows = connection.query(LAST_ENTRY, (session_id,))
     if not rows:
         return False

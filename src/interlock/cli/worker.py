@@ -132,7 +132,7 @@ def _when_interrupted(call: Callable[[], None]) -> None:
 
 
 async def _when_input_ends(call: Callable[[], None]) -> None:
-    """Call when stdin is closed: the supervising process has ended."""
+    """Run `call` when stdin is closed: the supervising process has ended."""
 
     class Watching(asyncio.Protocol):
         def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

@@ -131,7 +131,7 @@ class CommandRule:
             return False
         name = command.name
         if matches_everything(name):
-            # Several unknown programs in sequence.
+            # A pattern for any program names none in particular.
             return False
         if PATTERN in name and len(name) <= MAX_PATTERN:
             return any(fnmatchcase(program, unmarked(name)) for program in self.programs)

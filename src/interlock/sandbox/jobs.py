@@ -225,7 +225,7 @@ _OF_PROC = (
 )
 _OF_SYS = ("devices/system/cpu", "kernel/mm/transparent_hugepage")
 
-# Not /dev/shm (shared with everybody of the account), no terminals, no /dev/ptmx.
+# Not /dev/shm (shared by the whole account), no terminals, no /dev/ptmx.
 DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
 
 

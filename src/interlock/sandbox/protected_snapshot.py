@@ -292,7 +292,7 @@ class ProtectedSnapshot:
             found = self._resolver.find(path, PathAccess.write, follow=False)
         except (OSError, ToolError):
             return None
-        # By one spelling, so that it is the same for everybody.
+        # In one spelling, so that all commands share it.
         return resolved_path_of(found.root, found.parts)
 
     def _look(self, place: ResolvedPath, *, is_above: bool) -> FileSnapshot | None:

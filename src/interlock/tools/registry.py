@@ -134,7 +134,7 @@ class ToolRegistry:
         return [_function_schema(self._tools[tool.name], limits) for tool in self.list_tools(mode)]
 
     def allowed_tool_names(self, mode: ToolMode) -> list[str]:
-        """The names for that mode; a value that is no mode gets those of `chat_safe`."""
+        """The names for that mode; a value that is not a mode gets those of `chat_safe`."""
         try:
             known = _mode(mode)
         except ValueError:

@@ -1,6 +1,6 @@
 """Control groups by which the kernel itself bounds how many processes a job has.
 
-Each supervisor (or stage) enters a group of its own before it runs a job, and everything that the job
+Each supervisor (or job runner) enters a group of its own before it runs a job, and everything that the job
 starts is born in it. A group is made where this account may make one whose processes still count for the
 service: below the own group of the old hierarchy (cgroup v1), or in a version 2 group that systemd
 delegated (`Delegate=pids` with `DelegateSubgroup=`). Elsewhere processes are only counted now and then.

@@ -14,7 +14,7 @@ from interlock.tools.tool import (
     ToolMode,
 )
 
-# The capability an Authority must have: an agent is running, above the maximum depth.
+# The capability an Authority must have: an agent is running, and not at the maximum depth.
 NEED = "children"
 
 MAX_TASK_CHARS = 20_000
