@@ -1,5 +1,5 @@
-"""The agent: asks the model, runs what it asks for through the gates, and stops where a limit says so.
+"""The agent: calls the model, runs its tool calls through the gates, and stops at limits.
 
-It decides nothing about what is allowed: that is read from the Authority, and every call goes through
+It decides nothing about permissions: they come from the Authority, and every call goes through
 `ToolRunner`. Nothing a model says changes the mode.
 """

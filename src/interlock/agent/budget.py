@@ -1,6 +1,6 @@
-"""What was spent, in tokens and in money, and what may be.
+"""Spending in tokens and money, and its limits.
 
-What a session or a day spent before comes from the log: whoever asks reads it there and passes it on.
+Earlier spending of a session or day comes from the log: the caller reads it and passes it in.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of a million tokens, in the one currency of all prices."""
+    """The price of a million tokens; all prices share one currency."""
 
     input: Decimal
     output: Decimal
@@ -31,7 +31,7 @@ FREE = Price(Decimal(0), Decimal(0))
 
 @dataclass(frozen=True, slots=True)
 class UsageCost:
-    """Tokens, and money; `cost` is None as soon as a model without a price had a part in it."""
+    """Tokens and their cost; `cost` is None once a model without a price took part."""
 
     tokens: int = 0
     cost: Decimal | None = Decimal(0)
@@ -46,26 +46,26 @@ NO_COST = UsageCost()
 
 @dataclass(frozen=True, slots=True)
 class UsageTotals:
-    """All that the log tells for the session and for today, this task's own turns included."""
+    """The session's and today's totals from the log, this task's own turns included."""
 
     session: UsageCost = NO_COST
     day: UsageCost = NO_COST
 
 
 class PriceTable:
-    """Prices by the name of the model, as `ModelProvider.name` and the events have it."""
+    """Prices by model name, as in `ModelProvider.name` and the events."""
 
     def __init__(self, prices: Mapping[str, Price]) -> None:
         self._prices = dict(prices)
 
     @classmethod
     def of(cls, rows: Mapping[str, tuple[Decimal, Decimal]], free: Iterable[str] = ()) -> Self:
-        """From the settings. `free` are the built-in models, which nobody pays for."""
+        """Build the table from the settings. `free` are the built-in models, which cost nothing."""
         prices = {model: Price(given, taken) for model, (given, taken) in rows.items()}
         return cls(dict.fromkeys(free, FREE) | prices)
 
     def spent(self, usage: Mapping[str, TokenUsage]) -> UsageCost:
-        """What these models used together."""
+        """The total of these models."""
         total = NO_COST
         for model, used in usage.items():
             price = self._prices.get(model)
@@ -78,7 +78,7 @@ class PriceTable:
 
 
 class TaskBudget:
-    """What one task spent, against every limit on tokens and costs."""
+    """One task's spending, against every limit on tokens and costs."""
 
     def __init__(self, limits: ControlLimits, prices: PriceTable, model: str, spent: UsageCost) -> None:
         self._limits = limits
@@ -92,13 +92,16 @@ class TaskBudget:
         self.add_others({self._model: usage})
 
     def add_others(self, usage: Mapping[str, TokenUsage]) -> None:
-        """What other models used for this task."""
+        """Add what other models used for this task."""
         more = self._prices.spent(usage)
         self.spent += more
         self._unlogged += more
 
     def exceeded(self, history: UsageTotals | None) -> LimitStop | None:
-        """The first limit that is used up. Without a fresh `history`, the last one and what came since."""
+        """The first limit that is used up.
+
+        Without a fresh `history`, the last one plus later usage counts.
+        """
         if history is not None:
             self._history, self._unlogged = history, NO_COST
         task_history = self._history

@@ -1,12 +1,11 @@
-"""Leaves alone what keeps failing: a model, or a tool, by its key.
+"""Circuit breakers: suspend a model or tool that keeps failing, by its key.
 
     closed ── 5 failures of one class, no success between ──▶ open ── 30 seconds ──▶ half open
        ▲                                                       ▲                        │ one probe
        └──────────────────── the probe succeeds ───────────────┴── the probe fails ─────┘
 
-Whoever wants to try asks `allows` and says with the permit how it went. An outcome whose permit is from
-before the last change is old news and changes nothing. Nothing here waits, so tasks of one event loop
-share it safely.
+A caller asks `allows` and reports the outcome with the permit. An outcome whose permit predates the last
+change is ignored. Nothing here awaits, so tasks of one event loop share it safely.
 """
 
 import math
@@ -20,13 +19,13 @@ from interlock.log.task_events import CircuitClosed, CircuitHalfOpen, CircuitOpe
 from interlock.models.provider import ModelError, ModelFault
 from interlock.tools.result import ToolFailure, ToolResult
 
-# How long somebody waits who comes while another one tries.
+# How long a caller waits while another one probes.
 PROBE_WAIT_SECONDS = 1.0
-# A probe that was never heard of again does not keep everybody else away for ever.
+# A probe whose outcome was never reported must not block others forever.
 PROBE_LOST_SECONDS = 600.0
 MAX_CIRCUITS = 4096
 
-# The request or the model's answer was at fault: that says nothing about the next one.
+# Faults of the request or the answer: they say nothing about the next request.
 _OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.too_long, ModelFault.validation})
 _OF_THE_TOOL = frozenset({ErrorClass.tool_exec, ErrorClass.timeout, ErrorClass.unknown})
 _WAS_STOPPED = frozenset({ErrorCode.CANCELLED, ErrorCode.INTERRUPTED})
@@ -34,7 +33,7 @@ _WAS_STOPPED = frozenset({ErrorCode.CANCELLED, ErrorCode.INTERRUPTED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitKey:
-    """A model, or a tool in one session: one person's failing calls must not take it away from others."""
+    """A model, or a tool in one session: failing calls of one session must not suspend it in others."""
 
     model: str = ""
     tool_name: str = ""
@@ -49,7 +48,7 @@ class NormalPermit:
 
 @dataclass(frozen=True, slots=True)
 class ProbePermit:
-    """The one try of a half-open circuit. It must be settled: `released` in a `finally` does no harm."""
+    """The one probe of a half-open circuit. It must be settled; `released` in a `finally` is harmless."""
 
     key: CircuitKey
     number: int
@@ -62,7 +61,7 @@ class OpenCircuit:
     error_class: str
     failures: int
     seconds_left: float
-    # What the last failure said.
+    # The message of the last failure.
     reason: str = ""
 
 
@@ -72,14 +71,14 @@ Permit = NormalPermit | ProbePermit
 @dataclass(slots=True)
 class _Circuit:
     failures: dict[str, int] = field(default_factory=dict)
-    # The class that opened it; None while it is closed.
+    # The error class that opened it; None while closed.
     opened_by: str | None = None
     reason: str = ""
     open_until: float = 0.0
     half_open: bool = False
     probe: int | None = None
     probe_until: float = 0.0
-    # Permits below this number are from before the last change.
+    # Permits below this number predate the last change.
     valid_from: int = 0
 
 
@@ -113,7 +112,7 @@ class CircuitBreakers:
         return ProbePermit(key, self._numbers, events)
 
     def seconds_open(self, key: CircuitKey) -> float:
-        """How long nobody may try it yet, in hundredths: somebody is told."""
+        """Seconds until the circuit may be probed, rounded up to hundredths for display."""
         circuit = self._circuits.get(key)
         if circuit is None or circuit.opened_by is None:
             return 0.0
@@ -158,7 +157,7 @@ class CircuitBreakers:
         return (CircuitClosed(error_class=opened_by, tool_name=key.tool_name, model=key.model),)
 
     def released(self, permit: Permit) -> None:
-        """It ended without telling anything: cancelled, say. Another one may probe."""
+        """The call ended without an outcome, cancelled for example. Another may probe."""
         circuit = self._circuits.get(permit.key)
         if circuit is not None and circuit.probe == permit.number:
             circuit.probe = None
@@ -166,8 +165,10 @@ class CircuitBreakers:
     def record_tool_result(
         self, permit: Permit, result: ToolResult
     ) -> tuple[CircuitOpened | CircuitClosed, ...]:
-        """A refusal, wrong arguments and a stop say nothing about it; any answer says that it works, also
-        that there is no such file."""
+        """Record a result. Refusals, wrong arguments and cancellations say nothing about the tool.
+
+        Any other answer is a success, also that a file does not exist.
+        """
         failure = result.failure
         if failure is None or failure.is_an_answer:
             return self.succeeded(permit)
@@ -181,7 +182,7 @@ class CircuitBreakers:
         circuit.valid_from = self._numbers + 1
 
     def _keep_few(self) -> None:
-        """Keys come and go with sessions; of those that are closed the oldest are forgotten."""
+        """Forget the oldest closed circuits: keys come and go with sessions."""
         if len(self._circuits) > MAX_CIRCUITS:
             closed = [key for key, circuit in self._circuits.items() if circuit.opened_by is None]
             for key in closed[: len(closed) // 2]:
@@ -206,7 +207,10 @@ def model_circuit_open_error(model: str, circuit: OpenCircuit) -> ModelError:
 
 
 def tool_circuit_open_failure(tool_name: str, mode: str, circuit: OpenCircuit) -> ToolFailure:
-    """What a call of it gives meanwhile. The text never changes, so that repeating it is no progress."""
+    """The result of calls meanwhile.
+
+    Its text is constant, so that repeating the call counts as repetition.
+    """
     return ToolFailure(
         error_code=ErrorCode.EXECUTION_ERROR,
         error_class=ErrorClass.tool_exec,

@@ -1,7 +1,7 @@
-"""A session's messages as a model is given them: each encoded once, cut to a budget, always valid.
+"""A session's messages as sent to a model: each encoded once, cut to a budget, always valid.
 
-A provider refuses a history in which a tool call has no answer or an answer no call. So every call that
-was asked for and has no tool message is known here (`unanswered`), and nothing is sent before it has one.
+Providers reject a history in which a tool call has no result or a result no call. `unanswered` lists the
+calls without a tool message; nothing is sent before each has one.
 """
 
 import re
@@ -17,13 +17,13 @@ from interlock.models.message_encoding import assistant_message, tool_message, u
 from interlock.models.provider import RequestedCall
 from interlock.sessions.models import Message, Role
 
-# What a token is to a model differs; this errs on the safe side for English and code.
+# Tokens differ between models; this estimate is high enough for English and code.
 _BYTES_PER_TOKEN = 3
 _MAX_LINE = 200
 _MAX_REQUEST = 12_000
 _MAX_CUT_RESULT = 600
 _DEFAULT_BUDGET = 100_000
-# How ids of tasks, sessions and undos begin.
+# The prefixes of task, session and undo ids.
 _OTHER_THINGS = re.compile("(?:t|s|undo)_")
 _PREFACE = (
     "This is a summary of the earlier conversation. The user can still see all of it. Files may "
@@ -38,14 +38,14 @@ _GIVEN_UP = (
 
 @dataclass(slots=True)
 class ContextMessage:
-    """`seq` is the number of the stored message, and 0 as long as that is not known."""
+    """An encoded message. `seq` is the number of the stored message, 0 until it is known."""
 
     seq: int
     role: Role
     encoded: bytes
-    # What is told of it when it is only told in short.
+    # One line for the summary.
     gist: str
-    # A person's words, to be told in full as long as they are what is worked on.
+    # A person's request, kept in full while it is worked on.
     request: str = ""
 
     @property
@@ -55,7 +55,7 @@ class ContextMessage:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Messages up to `through_seq` are told in short."""
+    """The result of compaction: messages up to `through_seq` are summarised."""
 
     through_seq: int
     tokens_before: int
@@ -63,9 +63,9 @@ class Compaction:
 
 
 class ModelContext:
-    """`budget` is how many tokens a model takes; of what is told in short a quarter of that is kept.
+    """A session's history. `budget` is the model's limit in tokens; a summary gets a quarter of it.
 
-    `is_part`: there is more in the session than these messages, so not all ids of calls are known here.
+    `is_part`: the session has more messages than these, so not all call ids are known here.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class ModelContext:
         self._request = ""
         self._unanswered: dict[str, RequestedCall] = {}
         self._call_ids: set[str] = set()
-        # What the person asked for and the model has not answered yet.
+        # The person's request that the model has not answered yet.
         self._unmet: tuple[ContextMessage, str] | None = None
         self._told: list[str] = []
         self._summary: bytes | None = None
-        # The last message that is told in short.
+        # The last summarised message.
         self._through = 0
         self._tokens = 0
         for message in messages:
@@ -89,16 +89,16 @@ class ModelContext:
 
     @property
     def unanswered(self) -> tuple[RequestedCall, ...]:
-        """Calls that the model asked for and that have no tool message yet, in order."""
+        """Calls that have no tool message yet, in order."""
         return tuple(self._unanswered.values())
 
     @property
     def tokens(self) -> int:
-        """About how many the messages are, as they would be sent."""
+        """The estimated number of tokens of the messages as sent."""
         return self._tokens
 
     def add(self, message: Message) -> ContextMessage | None:
-        """None: it is an answer to nothing, and not told."""
+        """Add a message; None if it is a result without a call, which is dropped."""
         if message.role is not Role.tool:
             self._close_gaps()
         entry = self._entry(message)
@@ -109,7 +109,7 @@ class ModelContext:
         return entry
 
     def _follow_request(self, message: Message, entry: ContextMessage) -> None:
-        """A request after one that nobody answered: the model must not take up the first one again."""
+        """Mark an unanswered request as abandoned when another follows: the model must not resume it."""
         if message.role is Role.user:
             if self._unmet is not None and self._unmet[0] in self._entries:
                 given_up, words = self._unmet
@@ -121,15 +121,15 @@ class ModelContext:
             self._unmet = None
 
     def _close_gaps(self) -> None:
-        """Nothing may come between a call and its answer: whoever should have answered is gone."""
+        """Add results for unanswered calls: no other message may come between a call and its result."""
         for call in self.unanswered:
             content = not_run_result(call.name, "", ENDED_BEFORE)
             self.add(Message(self._entries[-1].seq, Role.tool, content, 0, None, call.call_id))
 
     def with_unique_ids(self, calls: Iterable[RequestedCall]) -> tuple[RequestedCall, ...]:
-        """Some models leave ids out or use them again; here every call of a session has its own.
+        """Give every call a unique id in its session; some models omit ids or reuse them.
 
-        None is that of something else that people name to say what they mean: undo, above all.
+        An id never looks like that of a task, session or undo, which people pass to `undo`.
         """
         taken, distinct = set(self._call_ids), []
         for call in calls:
@@ -141,7 +141,7 @@ class ModelContext:
         return tuple(distinct)
 
     def __len__(self) -> int:
-        """How many messages a model is told."""
+        """The number of messages sent to the model."""
         return len(self._entries) + (self._summary is not None)
 
     def encoded(self) -> tuple[bytes, ...]:
@@ -149,10 +149,10 @@ class ModelContext:
         return (*summary, *(entry.encoded for entry in self._entries))
 
     def compact(self, reserved: int = 0) -> Compaction | None:
-        """Tell the older part in short if all is over the budget, of which `reserved` is for other things.
+        """Summarise the older part if the total exceeds the budget, less `reserved` tokens.
 
-        The newest exchange always stays, and so do the words that are worked on. Where it is too long by
-        itself, its results are told in part.
+        The newest exchange and the current request always stay. If that exchange alone is too long, its
+        results are cut.
         """
         if not self.is_too_long(reserved):
             return None
@@ -163,7 +163,7 @@ class ModelContext:
         return Compaction(self._through, before, self._tokens) if self._tokens < before else None
 
     def _cut_results(self, room: int) -> None:
-        """A turn may have asked for more than fits: of its results the oldest are cut first."""
+        """Cut the results of a turn that exceeds the budget, oldest first."""
         for entry in self._entries:
             if self._tokens <= room:
                 return
@@ -173,17 +173,17 @@ class ModelContext:
                 self._tokens += entry.tokens
 
     def is_too_long(self, reserved: int = 0) -> bool:
-        """Over the budget, and nothing is open that must not be torn apart."""
+        """Whether it exceeds the budget, with no call open that would be separated from its result."""
         return self._tokens > self._room(reserved) and not self._unanswered
 
     def _room(self, reserved: int) -> int:
         return max(self._budget - reserved, self._budget // 4)
 
     def compact_through(self, seq: int) -> None:
-        """Tell everything up to that message in short, as it was done before."""
+        """Summarise everything up to that message, as was done before."""
         numbers = [entry.seq for entry in self._entries]
         if seq in numbers:
-            # The answers that stand for missing ones have the number of their call's message.
+            # Results added for unanswered calls have the number of their call's message.
             self._tell_in_short(len(numbers) - numbers[::-1].index(seq))
 
     def _tell_in_short(self, count: int) -> None:
@@ -203,7 +203,7 @@ class ModelContext:
         return text if len(text) <= most else f"{text[:most]}…"
 
     def _cut_for(self, wanted: int) -> int:
-        """Where the part that stays begins: never between a call and its answer."""
+        """Where the part that stays begins: never between a call and its result."""
         kept, cut = 0, 0
         for index in range(len(self._entries) - 1, 0, -1):
             kept += self._entries[index].tokens
@@ -230,7 +230,7 @@ class ModelContext:
                 told = "\n".join(filter(None, [_gist("you", message.content), *called]))
                 return ContextMessage(message.seq, message.role, encoded, told)
             case Role.tool:
-                # An answer to nothing would make the whole history invalid.
+                # A result without a call would make the whole history invalid.
                 call_id = message.tool_call_id or ""
                 if self._unanswered.pop(call_id, None) is None:
                     return None
@@ -272,7 +272,7 @@ def _line(text: str) -> str:
 
 
 def _within(lines: Sequence[str], max_bytes: int) -> list[str]:
-    """The first and the last of them; what is left out in between is counted."""
+    """The first and last lines that fit, with a count of those omitted in between."""
     sizes = [len(line.encode()) + 1 for line in lines]
     if sum(sizes) <= max_bytes:
         return list(lines)

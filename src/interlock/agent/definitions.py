@@ -1,7 +1,7 @@
-"""Agents: a persona, a model and a tool policy of their own, each in a file that people write.
+"""Agent definitions: a persona, a model and a tool policy, each in a file that people write.
 
-An agent's policy is one more layer of the merge and so can only tighten. A file with any fault is not
-loaded at all: half of a policy would be a wider one.
+An agent's policy is one more layer of the merge, so it can only tighten. A file with any fault is not
+loaded: part of a policy would be wider than the whole.
 """
 
 import difflib
@@ -43,14 +43,14 @@ class AgentInvalid(UserError):
 
 
 class AgentChanged(UserError):
-    """The file is not the one that a task began with."""
+    """The agent's file changed since the task started."""
 
     code = "AGENT_CHANGED"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """`sha256` is that of the file's bytes: a task that began with this agent goes on with no other."""
+    """An agent. `sha256` is of the file's bytes: a task continues only with the agent it started with."""
 
     name: str
     description: str
@@ -62,7 +62,7 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True)
 class FileProblem:
-    """What is wrong with which line of which file."""
+    """A problem in a file, with its line."""
 
     file: str
     line: int
@@ -74,17 +74,17 @@ class FileProblem:
 
 @dataclass(frozen=True, slots=True)
 class AgentListing:
-    """Every agent that can be used, and every problem of every file, both in the order of their names."""
+    """All usable agents and all problems of all files, both sorted by name."""
 
     agents: tuple[AgentDefinition, ...]
     problems: tuple[FileProblem, ...]
 
 
 class AgentDirectory:
-    """`WORKSPACE_DIR/agents`. Its methods read files: call them on a thread."""
+    """The directory `WORKSPACE_DIR/agents`. Its methods read files: call them in a thread."""
 
     def __init__(self, path: Path, known_tools: Collection[str]) -> None:
-        """`known_tools` are the names and aliases of all tools there are: one that is denied must exist."""
+        """`known_tools` are the names and aliases of all tools: a denied tool must exist."""
         self.path = path
         self._known_tools = frozenset(known_tools)
 
@@ -106,7 +106,7 @@ class AgentDirectory:
         return AgentListing(tuple(agents), tuple(problems))
 
     def load(self, name: str) -> AgentDefinition:
-        """The agent of that name as its file is now; with any fault in it, none."""
+        """Load an agent from its current file; raises if the file has any fault."""
         read: AgentDefinition | tuple[FileProblem, ...] | None = None
         if _NAME.fullmatch(name):
             with open_directory(self.path) as folder:
@@ -118,7 +118,7 @@ class AgentDirectory:
         raise AgentInvalid("; ".join(str(problem) for problem in read))
 
     def load_pinned(self, name: str, pinned: str) -> AgentDefinition:
-        """The agent that a task began with, or a refusal: `pinned` is its `sha256` of then."""
+        """Load the agent a task started with; raises if the file no longer has the hash `pinned`."""
         agent = self.load(name)
         if agent.sha256 != pinned:
             raise AgentChanged(f"the agent '{name}' has changed since this task started; start a new task")
@@ -131,7 +131,7 @@ class AgentDirectory:
         return f"; did you mean {near[0]}?" if near else ""
 
     def _read(self, folder: int | None, file: str) -> AgentDefinition | tuple[FileProblem, ...] | None:
-        """None where there is no such file."""
+        """Read one file; None if it does not exist."""
         if folder is None:
             return None
         name = file.removesuffix(_SUFFIX)
@@ -156,12 +156,12 @@ class AgentDirectory:
 
 
 def _is_meant(file: str) -> bool:
-    """Hidden files, editors' copies and a note to people are no agents, and no mistakes."""
+    """Whether it is an agent file. Hidden files, editors' copies and notes to people are ignored."""
     return not file.startswith((".", "#")) and not file.endswith("~") and file != "README.md"
 
 
 class _AgentParser:
-    """One file becoming an agent. `faults` gathers all that is wrong with it, not the first alone."""
+    """Parses one file. `faults` collects all problems, not only the first."""
 
     def __init__(self, name: str, text: FrontMatterDocument, known_tools: frozenset[str]) -> None:
         self._name = name

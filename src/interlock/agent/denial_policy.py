@@ -1,5 +1,4 @@
-"""Refused calls: the first says why by itself, the second names another way, after the third the model can
-only answer."""
+"""Escalation of denied calls: the first only fails, the second gets a hint, after the third tools end."""
 
 from collections import deque
 from collections.abc import Collection
@@ -30,7 +29,7 @@ _LONGEST_REASON = 300
 
 
 class DenialPolicy:
-    """Refused calls of one turn are one step: the model had not read the first refusal yet."""
+    """Counts denied calls. Those of one turn count once: the model had not read the first denial yet."""
 
     def __init__(self, limits: ControlLimits) -> None:
         self._limits = limits
@@ -39,9 +38,9 @@ class DenialPolicy:
         self._last_turn = -1
 
     def step(self, turn: int, denial: str | None) -> LimitStop | int:
-        """A call ended, with the message of its denial if it was one. Stop, or how far up it is now.
+        """Record the end of a call; `denial` is its message if it was denied. Returns a stop or the level.
 
-        The height is 0 where nothing new has to be said.
+        The level is 0 if nothing new has to be said.
         """
         self._recent.append(denial is not None)
         if denial is None:
@@ -63,7 +62,7 @@ class DenialPolicy:
         return None
 
     def hint(self, height: int, failure: ToolFailure, exposed: Collection[str]) -> ModelHint | None:
-        """From the second step on, and before the last one of many."""
+        """The hint for the model: from the second level on, and before the last of many."""
         limits, recent = self._limits, self._recent.count(True)
         nearly_too_many = recent == limits.max_recent_denials - 1
         if height == 0 or recent < 2 or (height == 1 and not nearly_too_many):
@@ -77,7 +76,7 @@ class DenialPolicy:
 
 
 def suggest_alternative(failure: ToolFailure, exposed: Collection[str]) -> str:
-    """What can be done instead with the tools that are offered."""
+    """What the model can do instead with the tools on offer."""
     tool = failure.tool_name
     match failure.error_code:
         case ErrorCode.PATH_DENIED:

@@ -1,6 +1,6 @@
-"""What the loop tells while it works, one frozen fact at a time. Front ends `match` on them.
+"""Events of the agent loop, as frozen dataclasses. Front ends `match` on them.
 
-Live text is told before it is stored, as (turn, offset). Everything else is on disk before it is told.
+Text deltas are emitted before they are stored, as (turn, offset). Every other event is on disk first.
 """
 
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-# What is nested deeper than this is told as it was written: not every reader could follow it.
+# Arguments nested deeper than this are passed on as text: not every reader could decode them.
 MAX_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of the running answer, without secrets. `offset` is where in the turn's text it begins."""
+    """A delta of the current answer, redacted. `offset` is its position in the turn's text."""
 
     turn: int
     offset: int
@@ -23,9 +23,9 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallInfo:
-    """The model asks for a call. Its outcome follows under the same `call_id`.
+    """The model requests a call. Its result follows under the same `call_id`.
 
-    `called_as` is the name that the model used, where that is an alias of the tool.
+    `called_as` is the name that the model used, if it is an alias of the tool.
     """
 
     call_id: str
@@ -36,7 +36,7 @@ class ToolCallInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolDenied:
-    """The call was refused by a policy and did not run: exactly these six, none of them empty."""
+    """A policy denied the call, which did not run: exactly these six fields, none empty."""
 
     call_id: str
     tool_name: str
@@ -61,7 +61,7 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class AskUser:
-    """The task waits for a person's answer and ends here; the answer brings it back."""
+    """The task waits for a person's answer and ends here; the answer resumes it."""
 
     call_id: str
     question_id: str
@@ -69,7 +69,7 @@ class AskUser:
 
 @dataclass(frozen=True, slots=True)
 class RetryAnnounced:
-    """The model could not be asked and will be, after so many seconds."""
+    """The model request failed and will be repeated after so many seconds."""
 
     delay_seconds: float
     sentence: str
@@ -77,7 +77,7 @@ class RetryAnnounced:
 
 @dataclass(frozen=True, slots=True)
 class TurnCompleted:
-    """One model call and all calls it asked for are over."""
+    """One model call and all its tool calls are complete."""
 
     turn: int
     text: str
@@ -88,11 +88,11 @@ class TurnCompleted:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """The last thing that is told, unless a question waits. `sentence` says why, if it is not done."""
+    """The last event, unless a question is open. `sentence` says why, if the task is not done."""
 
     status: str
     sentence: str = ""
-    # The limit that ended it, if one did.
+    # The limit that ended it, if any.
     limit: str = ""
 
 
@@ -110,7 +110,7 @@ AgentEvent = (
 
 
 def shown_arguments(arguments: str) -> dict[str, Any] | str:
-    """A call's arguments as `ToolCallInfo` has them: decoded, or as the model wrote them."""
+    """A call's arguments for `ToolCallInfo`: decoded, or as the model wrote them."""
     try:
         decoded = orjson.loads(arguments or "{}")
     except orjson.JSONDecodeError:

@@ -1,8 +1,7 @@
-"""A text with a head: lines `key: value` between two lines `---`. Every fault has its line.
+"""Front matter: lines `key: value` between two lines `---`. Every fault has its line.
 
-The form is that of front matter elsewhere, without nesting: a name with dots says it on one line, as
-`interlock settings set` does. So there is nothing to get wrong about indentation, and a value is what the
-key says it is, never what it looks like.
+There is no nesting: a dotted key takes one line, as with `interlock settings set`. Indentation means
+nothing, and a value's type follows from its key, never from its form.
 """
 
 import re
@@ -38,7 +37,7 @@ class FrontMatterDocument:
 
 
 def parse_front_matter(text: str) -> FrontMatterDocument:
-    """The head's entries with all their faults, and what stands below; `Unfit` where there is no head."""
+    """Parse the entries with all their faults, and the text below; `InvalidFile` without front matter."""
     lines = text.split("\n")
     if lines[0].rstrip() != FENCE:
         raise InvalidFile(

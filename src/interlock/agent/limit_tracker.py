@@ -1,7 +1,7 @@
-"""When a task has gone far enough: turns, time, tokens, money, calls that repeat or keep being refused.
+"""Tracks a task against its limits: turns, time, tokens, money, repeated and denied calls.
 
-It knows no log, no model and no tool. The loop tells it what happened and asks before each turn; all it
-knows can be told again from the log, so that a task that is resumed has no more room than before.
+It knows no log, model or tool. The loop reports what happened and asks before each turn; its state can be
+rebuilt from the log, so that a resumed task has no more room than before.
 """
 
 import time
@@ -30,7 +30,7 @@ _LONGEST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call of the same task that ended before. `denial` is its message if it was refused."""
+    """An earlier call of the task. `denial` is its message if it was denied."""
 
     turn: int
     tool_name: str
@@ -39,14 +39,14 @@ class PastCall:
 
     @classmethod
     def told(cls, turn: int, tool_name: str, arguments: str, envelope: Mapping[str, Any]) -> Self:
-        """From the transcript: the call's arguments as text, and the tool message that answered it."""
+        """Build it from the transcript: the call's arguments as text, and its tool message."""
         made = call_fingerprint(tool_name, arguments_fingerprint(arguments), envelope)
         return cls(turn, tool_name, made, _denial(envelope))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorUsage:
-    """How far a task went before this process took it up, as the log tells it."""
+    """What a task used before this process resumed it, from the log."""
 
     turns: int = 0
     seconds: float = 0.0
@@ -55,7 +55,7 @@ class PriorUsage:
 
 
 class LimitTracker:
-    """One task while somebody works on it; while it waits for a person, nobody does."""
+    """One task while it is worked on; waiting for a person does not count."""
 
     def __init__(
         self,
@@ -78,7 +78,10 @@ class LimitTracker:
         self._recall(used.calls)
 
     def before_turn(self, history: UsageTotals | None = None) -> LimitStop | None:
-        """None begins a turn and counts it. `history`: see `ControlLimits.need_history`."""
+        """Count and start a turn; returns a stop instead if a limit is reached.
+
+        `history`: `need_usage_totals`.
+        """
         ended = None if self.refusal_limit else self._ended
         stop = ended or self._no_turn_left() or self.out_of_time() or self._budget.exceeded(history)
         if stop is None:
@@ -86,11 +89,11 @@ class LimitTracker:
         return stop
 
     def reply_received(self, usage: TokenUsage) -> None:
-        """Also of a turn that failed later: what was used was used."""
+        """Add the usage of a reply, also of a turn that fails later."""
         self._budget.add(usage)
 
     def call_used(self, used: Mapping[str, tuple[int, int]]) -> None:
-        """Tokens that models used for a call, in and out, by the models' names."""
+        """Add tokens that models used for a call, in and out, by model name."""
         self._budget.add_others({model: TokenUsage(*tokens) for model, tokens in used.items()})
 
     def call_ended(
@@ -101,9 +104,9 @@ class LimitTracker:
         *,
         exposed: Collection[str] = (),
     ) -> LimitStop | ModelHint | None:
-        """In the order of the calls. `arguments` is their fingerprint, `exposed` the tools on offer.
+        """Record the end of a call, in call order. A call that waits for an answer has not ended.
 
-        A call that waits for an answer has not ended yet.
+        `arguments` is their fingerprint, `exposed` the tools on offer.
         """
         if result.question_id is not None:
             return None
@@ -118,26 +121,28 @@ class LimitTracker:
         return self._repeated(tool_name, times)
 
     def out_of_time(self, *, after_seconds: float = 0.0) -> LimitStop | None:
-        """Between calls, or before a wait of so many seconds."""
+        """The time limit if reached, between calls or before a wait of so many seconds."""
         allowed, reached = self._limits.max_wall_seconds, self.seconds
         if reached + after_seconds < allowed:
             return None
         return out_of_time(allowed, reached, after_seconds)
 
     def time_ran_out(self) -> LimitStop:
-        """`seconds_left` have passed, by whatever clock that was measured."""
+        """The stop when `seconds_left` have passed, by whichever clock measured it."""
         allowed = self._limits.max_wall_seconds
         return out_of_time(allowed, max(allowed, self.seconds))
 
     @property
     def refusal_limit(self) -> LimitStop | None:
-        """The limit on refused calls, once it is reached: no call runs any more, and the next turn, without
-        tools, is the last."""
+        """The limit on denied calls, once reached: no further call runs.
+
+        The next turn, without tools, is the last.
+        """
         return self._ended if self._ended is not None and self._ended.note else None
 
     @property
     def seconds(self) -> float:
-        """How long it has worked."""
+        """The time worked on the task."""
         return self._seconds_before + self._clock() - self._began
 
     @property
@@ -157,10 +162,10 @@ class LimitTracker:
             self._step(call)
 
     def _step(self, call: PastCall) -> tuple[int, int]:
-        """How often it was refused, how often it repeated itself. What ends the task ends it for good."""
+        """Count denials and repetitions. A stop that this reaches is permanent."""
         climbed = self._ladder.step(call.turn, call.denial)
         repeated = self._progress.step(call.turn, call.fingerprint)
-        # Refused calls have limits of their own, at which the model may still answer.
+        # Denied calls have limits of their own, at which the model may still answer.
         times = repeated if call.denial is None else 0
         stop: LimitStop | None = climbed if isinstance(climbed, LimitStop) else None
         if stop is None and times >= self._limits.max_repeats:
@@ -179,7 +184,7 @@ class LimitTracker:
 
 
 def _shown(tool_name: str) -> str:
-    """A model may call anything: the name is its text, not ours."""
+    """The name, escaped: a model may call anything."""
     return escape_control_characters(tool_name)[:_LONGEST_NAME]
 
 

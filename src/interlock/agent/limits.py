@@ -1,4 +1,4 @@
-"""The limits of a task, and the sentence that a person reads when one of them ended it.
+"""The limits of a task, and the sentence for the person when one ends it.
 
 A limit is named after its field, and its variable after both: `max_turns` is `CONTROL_MAX_TURNS`.
 """
@@ -30,7 +30,7 @@ _BUDGETS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlLimits:
-    """Every number of the control policy; `config/control.py` has the same fields. None is no limit."""
+    """Every number of the control policy; `config/control.py` has the same fields. None means no limit."""
 
     max_turns: int = 50
     max_wall_seconds: float = 1800.0
@@ -57,7 +57,7 @@ class ControlLimits:
 
     @property
     def need_usage_totals(self) -> bool:
-        """Whether any limit reaches beyond the task, so that the log must be asked what was spent."""
+        """Whether any limit covers more than the task, so that usage totals must be read from the log."""
         return any(
             limit is not None
             for limit in (
@@ -74,14 +74,14 @@ LIMIT_NAMES = frozenset(field.name for field in fields(ControlLimits))
 
 @dataclass(frozen=True, slots=True)
 class ModelHint:
-    """The task goes on; the model is told this together with the result of its call."""
+    """The task continues; the model gets this text with the result of its call."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LimitStop:
-    """The task ends here, and the person reads the sentence.
+    """The task ends; the person reads the sentence.
 
     With a `note` for the model it ends one turn later: that turn has no tools, and its text is the answer.
     """
@@ -90,7 +90,7 @@ class LimitStop:
     allowed: float
     reached: float
     sentence: str
-    # The call that was repeated, where that was the reason.
+    # The repeated call, if that was the reason.
     tool_name: str | None = None
     note: str = ""
 
@@ -130,7 +130,7 @@ def out_of_budget(limit: str, allowed: float | Decimal, reached: float | Decimal
 
 
 def without_price(limit: str, allowed: Decimal, whose: str) -> LimitStop:
-    """A budget that nobody can count is not kept by hoping."""
+    """Stop: a cost limit cannot be enforced for a model without a price."""
     said = f"{setting_name(limit)} limits costs, but {whose} has no price in CONTROL_PRICES."
     return _stop(limit, allowed, 0, said, "Add it there (a free model as [0, 0]).")
 
@@ -154,7 +154,7 @@ def refused_often(allowed: int, reached: int, window: int, last: str) -> LimitSt
 
 
 def _last(denial: str) -> str:
-    """What was refused is given by its own message; its braces are not ours to fill."""
+    """Quote the last denial, with its braces escaped for `format`."""
     quoted = denial.replace("{", "{{").replace("}", "}}")
     return (
         f"(the last one: {quoted}), so the model must answer without tools. Allow what it needs "
@@ -171,7 +171,7 @@ def _stop(
 
 
 def format_duration(seconds: float) -> str:
-    """Rounded as a person would say it: '45 seconds', '30 minutes', '2.5 hours'."""
+    """Rounded for people: '45 seconds', '30 minutes', '2.5 hours'."""
     for size, name in ((3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{round(seconds / size, 1):g} {name}"

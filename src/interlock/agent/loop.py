@@ -1,4 +1,4 @@
-"""The loop: ask the model, run what it asks for, give it the results, until it answers or must stop."""
+"""The agent loop: call the model, run its tool calls, return the results, until it answers or must stop."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -44,7 +44,7 @@ OpenProvider = Callable[[str], ModelProvider]
 
 @dataclass(frozen=True, slots=True)
 class AgentServices:
-    """What the loop needs of the world. `provider_of` opens a model by the words of the setting MODEL."""
+    """The services of the loop. `provider_of` opens a model by a value of the setting MODEL."""
 
     database: Database
     sessions: SessionManager
@@ -59,12 +59,12 @@ class AgentServices:
     context_tokens: int
     # The setting MODEL_TOOL_CHOICE.
     tool_choice: str = "default"
-    # The models of this process that refused to be required to call a tool.
+    # Models of this process that rejected a required tool call.
     refuses_required: set[str] = field(default_factory=set)
 
 
 class AgentLoop:
-    """Everything it does is on disk before it is told, except the text of a running answer."""
+    """Everything is on disk before its event is emitted, except the text of the current answer."""
 
     def __init__(self, services: AgentServices) -> None:
         self._services = services
@@ -72,10 +72,10 @@ class AgentLoop:
     async def handle_message(
         self, session_id: str, content: str | None, assignment: TaskAssignment | None = None
     ) -> AsyncGenerator[AgentEvent]:
-        """Work on a message until it is answered, from where the log says that the work is.
+        """Work on a message until it is answered, starting from the state in the log.
 
-        Without an assignment the mode is read here, and once. Without content the message is stored
-        already, as that of a task is.
+        Without an assignment the mode is read here, once. Without content the message is already stored, as
+        a task's is.
         """
         sessions = self._services.sessions
         given = assignment or TaskAssignment(await sessions.get_mode(session_id))
@@ -134,7 +134,7 @@ class AgentLoop:
             yield ended
 
     async def _finish_earlier(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
-        """Calls that an earlier attempt left without an answer, or whose answer has come meanwhile."""
+        """Complete calls that an earlier attempt left without a result, or whose answer has arrived."""
         left = task.task_history.settle(task.conversation.unanswered, task.prompt.mode.value)
         if not left:
             return
@@ -149,7 +149,7 @@ class AgentLoop:
         task.recording.take(task.end)
 
     async def _end_earlier(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
-        """An earlier attempt had the answer already: the model is not asked once more."""
+        """End a task whose answer an earlier attempt already has, without calling the model again."""
         text = task.answer.text if task.answer else ""
         ended = await task.recording.end(task.control, None, task.answer, task.end)
         yield TextDelta(task.control.turns, 0, text)
@@ -158,7 +158,7 @@ class AgentLoop:
             yield ended
 
     async def _execute_tool(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
-        """The loop's only way to a tool, and it leads through the gate."""
+        """The loop's only way to run a tool, through the gate."""
         return await self._services.runner.call(call, authority, context)
 
     async def _take_up(self, session_id: str, assignment: TaskAssignment) -> "_Task":
@@ -209,7 +209,7 @@ class AgentLoop:
     def _must_call(
         self, assignment: TaskAssignment, resume_state: ResumeState, provider: ModelProvider
     ) -> bool:
-        """Whether the first turn has to call a tool. Later ones never do: the task must be able to end."""
+        """Whether the first turn must call a tool. Later ones need not: the task must be able to end."""
         here = self._services
         may = assignment.mode is ToolMode.coding and assignment.attempt == 1
         wanted = here.tool_choice == "required" or (
@@ -219,9 +219,9 @@ class AgentLoop:
 
 
 def _ending(reply: ModelReply) -> tuple[ModelReply, str]:
-    """The reply of a turn without tools, as it is stored, and the answer, where it follows calls.
+    """The reply of a turn without tools as stored, and the answer, if it follows calls.
 
-    Calls are kept and answered though nothing was offered, and an answer is always the task's last message.
+    Calls are stored and answered although no tools were offered, and the answer is the task's last message.
     """
     is_withheld = reply.finish_reason is FinishReason.content_filter
     text = reply.text if reply.text.strip() or is_withheld else NO_WORDS
@@ -230,14 +230,14 @@ def _ending(reply: ModelReply) -> tuple[ModelReply, str]:
 
 @dataclass(slots=True, kw_only=True)
 class _Task:
-    """One assignment while it is worked on."""
+    """One assignment in progress."""
 
     prompt: SessionPrompt
     conversation: ModelContext
     task_history: TaskHistory
-    # Its first turn has to call a tool.
+    # Its first turn must call a tool.
     must_call: bool
-    # What it came to, if an earlier attempt knew that already.
+    # The final answer, if an earlier attempt already had it.
     answer: ModelReply | None
     control: LimitTracker
     spending: UsageReader

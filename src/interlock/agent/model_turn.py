@@ -1,4 +1,4 @@
-"""Asks the model for one turn: shows its text as it comes, without secrets; tries again where it may."""
+"""Runs one turn of the model: streams its text, redacted, and retries where allowed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -34,28 +34,28 @@ from interlock.tools.tool import MAX_ARGUMENT_BYTES
 
 Record = Callable[[Sequence[Event]], None]
 
-# No tool has a longer name, and none takes more: what is beyond is not looked at, by whoever reads it.
+# No tool has a longer name or takes larger arguments: the rest is cut.
 MAX_NAME_CHARS = 200
-# Servers refuse an option with 400 or 422; routers with 404, where no server behind them takes it.
+# Servers reject an option with 400 or 422; routers with 404, if no server behind them accepts it.
 _OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.not_found})
 
 
 @dataclass(slots=True)
 class TurnRequest:
-    """One turn's request to a model, and what came of it."""
+    """One turn's request to a model, and its result."""
 
     turn: int
     request: ModelRequest
     began: float
     reply: ModelReply | None = None
-    # The task's time ran out before there was a reply.
+    # Set if the task's time ran out before a reply.
     stop: LimitStop | None = None
-    # When the first piece arrived, by the event loop's clock, like `began`.
+    # The time of the first delta, by the event loop's clock, like `began`.
     first_piece: float | None = None
 
 
 class ModelTurnRunner:
-    """For one task. `record` queues events in the order they happened."""
+    """Runs the turns of one task. `record` queues events in order."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ModelTurnRunner:
         control: LimitTracker,
         record: Record,
     ) -> None:
-        """`refuses_required`: the models known to refuse `required`, to which others are added here."""
+        """`refuses_required`: models known to reject `required`; new ones are added here."""
         self._refuses_required = refuses_required
         self._provider = provider
         self._redactor = redactor
@@ -76,9 +76,9 @@ class ModelTurnRunner:
         self._key = CircuitKey(model=provider.name)
 
     async def ask(self, question: TurnRequest, retries: TurnRetries) -> AsyncGenerator[AgentEvent]:
-        """Gives the text as it comes; afterwards the question has its reply, or why there is none.
+        """Yield the text as it arrives; afterwards `question` has the reply, or why there is none.
 
-        A server that refuses a required tool call is asked again without. Raises `ModelError`.
+        If a server rejects a required tool call, it is asked again without. Raises `ModelError`.
         """
         refused: ModelError | None = None
         while question.reply is None and question.stop is None:
@@ -93,7 +93,7 @@ class ModelTurnRunner:
                     continue
                 delay = retries.next_delay(error, shown=question.first_piece is not None)
                 if delay is not None:
-                    # The next try is to be one: while the circuit is open there would be none.
+                    # Wait until the circuit closes: before that, a retry would fail without a request.
                     delay = max(delay, self._breakers.seconds_open(self._key))
                 if delay is None or self._control.out_of_time(after_seconds=delay):
                     if error.fault.is_transient:
@@ -145,7 +145,7 @@ class ModelTurnRunner:
     async def _next(
         self, items: AsyncIterator[ModelStreamItem], question: TurnRequest
     ) -> ModelStreamItem | None:
-        """None: there is no more, or the task's time ran out, which a model that never ends cannot know."""
+        """The next item; None at the end, or when the task's time runs out on a stream that never ends."""
         try:
             async with asyncio.timeout(self._control.seconds_left) as time:
                 return await anext(items, None)
@@ -156,13 +156,13 @@ class ModelTurnRunner:
             return None
 
     def _fit(self, reply: ModelReply) -> ModelReply:
-        """As it can be stored and shown. An id that cannot be is none: its call is given another one."""
+        """The reply in a form that can be stored and shown. An unusable call id is replaced later."""
         calls = tuple(
             replace(
                 call,
                 call_id=call.call_id if self._is_fit(call.call_id) else "",
                 name=sanitize_text(call.name[:MAX_NAME_CHARS]),
-                # One more than may be, so that the gate says that it is too much.
+                # One more than allowed, so that the gate reports it as too long.
                 arguments=sanitize_text(call.arguments[: MAX_ARGUMENT_BYTES + 1]),
             )
             for call in reply.tool_calls
@@ -173,11 +173,11 @@ class ModelTurnRunner:
         return call_id.isprintable() and self._redactor.text(call_id) == call_id
 
     def _release(self, permit: Permit) -> None:
-        """Settled outcomes are not touched by this; one that was broken off lets others try."""
+        """Let others probe if the attempt was interrupted. Settled permits are not affected."""
         self._breakers.released(permit)
 
 
 def _may_be_the_choice(error: ModelError, question: TurnRequest) -> bool:
-    """Whether the same request without `required` may succeed. Servers say it in many ways."""
+    """Whether the same request without `required` may succeed. Servers report it in many ways."""
     is_required = question.request.tool_choice is ToolChoice.required
     return is_required and error.fault in _OF_THE_REQUEST and question.first_piece is None

@@ -1,4 +1,4 @@
-"""What a tool message says of a call that has no result of its own."""
+"""Tool messages for calls that have no result of their own."""
 
 import orjson
 
@@ -19,7 +19,7 @@ def not_run_result(tool_name: str, mode: str, reason: str) -> str:
 
 
 def stopped_result(tool_name: str, mode: str) -> str:
-    """It ran when its task was ended."""
+    """The call was running when its task was ended."""
     reason = "it was stopped together with its task; its earlier effects remain"
     return _told(
         ErrorCode.CANCELLED, tool_name, mode, f"{tool_name}: {reason}", "Check what it changed first."

@@ -1,4 +1,4 @@
-"""The tool policy as a model is told it: the merged one, field by field, as it is enforced here."""
+"""The merged tool policy as text for the model, field by field, as it is enforced here."""
 
 from collections.abc import Iterable
 
@@ -9,15 +9,15 @@ _HEAD = "ToolPolicy (all layers merged; every call is checked against exactly th
 
 
 def render_policy(authority: Authority) -> str:
-    """One line for each field, in one order. A switch that a wider one turns off is told as off.
+    """One line per field, in fixed order. A switch that a wider one turns off is shown as off.
 
     The limits of the output are the operator's; no other layer sets them.
     """
     policy, limits = authority.policy, authority.limits
     fs = policy.fs.enabled is not False
-    # A command can do to files whatever the file tools can, and an image becomes a file.
+    # Commands can do whatever the file tools can, and an image becomes a file.
     shell, image = (fs and part.enabled is not False for part in (policy.shell, policy.image))
-    # The sandbox's own ports: it opens none where the mode has no network.
+    # The sandbox's own ports: none if the mode has no network.
     ports = sorted(authority.profile.network_ports) if shell else []
     fields = {
         "fs.enabled": _switch(is_on=fs),

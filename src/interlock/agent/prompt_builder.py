@@ -1,9 +1,8 @@
-"""The system prompt: layers joined by blank lines, the empty ones left out, the same inputs the same bytes.
+"""Builds the system prompt: non-empty layers joined by blank lines, deterministic for the same inputs.
 
-What a model is told about its tools comes from the Authority of its session and mode, and from nowhere
-else: the prompt, the schemas beside it and the verdicts on its calls are read from one object. What
-changes least stands first, and of the time only the day is told, so that providers can reuse what they
-already read.
+Everything about tools comes from the Authority of the session and mode: the prompt, the schemas and the
+verdicts on calls are read from one object. What changes least comes first, and only the date is included,
+not the time, so that providers can reuse their prompt caches.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -51,27 +50,27 @@ _HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class PromptInputs:
-    """What a prompt follows from, beside the workspace: the session's kind and its Authority above all.
+    """The inputs of a prompt besides the workspace: above all the session's kind and its Authority.
 
-    A run's directive and brief come from the workflow; in other kinds of sessions they are left out.
+    A run's directive and brief come from the workflow; other kinds of sessions have none.
     """
 
     kind: SessionKind
     authority: Authority
     agent: AgentDefinition | None = None
-    # Which model answers, in the words of the setting MODEL.
+    # The model that answers, as a value of the setting MODEL.
     model: str = ""
     run_directive: str = ""
     node_brief: str = ""
-    # The step's own policy, which the Authority was made with.
+    # The step's own policy, part of the Authority.
     node: ToolPolicy = NO_RESTRICTION
     # The mode of the run that the step belongs to.
     ceiling: ToolMode | None = None
-    # How the person whose task it is can switch the mode.
+    # How the person who owns the task can switch the mode.
     switching: ModeSwitching = NO_SWITCHING
 
     def is_same(self, other: "PromptInputs") -> bool:
-        """The same situation: the Authorities of one cache are compared as objects."""
+        """Whether the inputs are the same. Authorities of one cache are compared by identity."""
         return self.authority is other.authority and (
             (self.kind, self.agent, self.run_directive, self.node_brief)
             == (other.kind, other.agent, other.run_directive, other.node_brief)
@@ -80,9 +79,9 @@ class PromptInputs:
 
 @dataclass(frozen=True, slots=True)
 class InitialPromptInputs:
-    """What a task began with: its inputs while it runs; its agent's name and hash when it is resumed.
+    """What a task started with: its inputs while it runs; its agent's name and hash when resumed.
 
-    `who` is the person whose task it is; empty where that is not known.
+    `who` is the person who owns the task; empty if unknown.
     """
 
     inputs: PromptInputs | None = None
@@ -95,7 +94,10 @@ ResolvePromptInputs = Callable[[str, ToolMode, InitialPromptInputs], Awaitable[P
 
 @dataclass(frozen=True, eq=False)
 class SessionPrompt:
-    """The prompt of one session's task. Offer and judge by its `authority`, and nothing can disagree."""
+    """The prompt of one session's task.
+
+    Offer tools and judge calls by its `authority`, so that all agree.
+    """
 
     session_id: str
     inputs: PromptInputs
@@ -109,12 +111,12 @@ class SessionPrompt:
 
     @property
     def mode(self) -> ToolMode:
-        """At most what the task began in: a turn takes over what was tightened, and later turns keep it."""
+        """At most the mode the task started in: a turn adopts a stricter one, and later turns keep it."""
         return self.authority.mode
 
     @cached_property
     def layers(self) -> tuple[tuple[str, str], ...]:
-        """Every layer that says something, by its name, in their order."""
+        """The non-empty layers by name, in order."""
         every = {
             "identity": IDENTITY,
             "tool_policy": self._layer_tool_policy(),
@@ -135,12 +137,12 @@ class SessionPrompt:
 
     @cached_property
     def encoded(self) -> bytes:
-        """As the first message of every request."""
+        """The first message of every request."""
         return system_message(self.text)
 
     @cached_property
     def tokens(self) -> int:
-        """About how many it takes, with the tools that are offered beside it."""
+        """The estimated tokens of the prompt, with the tools offered."""
         return estimate_tokens(self.encoded) + estimate_tokens(self.authority.schemas)
 
     def _layer_tool_policy(self) -> str:
@@ -167,7 +169,7 @@ class SessionPrompt:
         return "\n\n".join(_section(file) for file in self.files if file.name != MEMORY and _says(file))
 
     def _layer_memory(self) -> str:
-        """With memory switched off, nothing remembered reaches the model by another way."""
+        """With memory switched off, the memory file does not reach the model either."""
         if self.authority.policy.memory.enabled is False:
             return ""
         return "\n\n".join(_section(file) for file in self.files if file.name == MEMORY and _says(file))
@@ -183,7 +185,7 @@ class SessionPrompt:
 
 
 class PromptBuilder:
-    """`inputs_of` is the one place that says which kind, agent and Authority a session has in a mode."""
+    """Builds prompts. `inputs_of` alone determines the kind, agent and Authority of a session in a mode."""
 
     def __init__(
         self,
@@ -199,7 +201,7 @@ class PromptBuilder:
         self._threads = DaemonThreadPool("interlock-prompt")
 
     def with_inputs(self, inputs_of: ResolvePromptInputs) -> "PromptBuilder":
-        """The same files, for whoever is in another situation."""
+        """A builder with the same files and other inputs."""
         return PromptBuilder(inputs_of, self._files, self._redact, self._now)
 
     async def build(self, session_id: str, mode: ToolMode) -> str:
@@ -208,13 +210,13 @@ class PromptBuilder:
     async def prepare(
         self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None = None, *, who: str = ""
     ) -> SessionPrompt:
-        """The prompt to take up a task with: files and date as they are now, its agent as it was."""
+        """The prompt for starting a task: current files and date, and the pinned agent."""
         inputs = await self._inputs(session_id, mode, InitialPromptInputs(pin=pin, who=who))
         files = await self._threads.start(lambda: self._files.read(inputs.kind))
         return SessionPrompt(session_id, inputs, files, self._now(), self._redact)
 
     async def renew(self, prompt: SessionPrompt) -> SessionPrompt:
-        """The same task's prompt for its next turn: by today's policy, with the files it began with."""
+        """The task's prompt for its next turn: with the current policy and the files it started with."""
         inputs = await self._inputs(prompt.session_id, prompt.mode, InitialPromptInputs(prompt.inputs))
         _refuse_another(prompt.inputs.agent, inputs.agent, prompt.inputs.kind)
         return prompt if inputs.is_same(prompt.inputs) else replace(prompt, inputs=inputs)
@@ -223,7 +225,7 @@ class PromptBuilder:
         inputs = await self._inputs_of(session_id, mode, earlier)
         if earlier.inputs is not None and inputs.is_same(earlier.inputs):
             return inputs
-        # It may have been tightened meanwhile, and nothing else.
+        # The policy may have been tightened meanwhile, nothing else.
         _in(stricter(mode, inputs.authority.mode), inputs.authority)
         if inputs.kind is SessionKind.agent and inputs.agent is None:
             raise ValueError(f"session {session_id} belongs to an agent, but no agent was given")
@@ -246,7 +248,7 @@ def _own_policies(inputs: PromptInputs) -> Iterator[tuple[str, ToolPolicy]]:
 
 
 def _refuse_wider(authority: Authority, whose: str, policy: ToolPolicy) -> None:
-    """A persona or a brief only ever comes with its policy: merged in once more, it must change nothing."""
+    """Check that the Authority includes a persona's or brief's policy: merging it again changes nothing."""
     if merge_tool_policies(authority.policy, policy) != authority.policy:
         raise ValueError(f"the Authority was made without the policy of {whose}")
 

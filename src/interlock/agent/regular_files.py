@@ -1,7 +1,7 @@
-"""Reads the small text files that people write for agents. Nothing but a plain file of its own is read.
+"""Reads small text files that people write for agents. Only regular files with one link are read.
 
-A link, or a second name somewhere else, could lead into a folder that an agent may write to: then it
-would edit its own instructions.
+A symlink or second hard link could lead into a directory that an agent may write to: it could then edit its
+own instructions.
 """
 
 import codecs
@@ -31,7 +31,7 @@ class InvalidFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RegularFile:
-    """A file's bytes up to what was asked for, and how many it has."""
+    """A file's bytes up to the limit, and its full size."""
 
     data: bytes
     size: int
@@ -43,7 +43,7 @@ class RegularFile:
 
 @contextmanager
 def open_directory(path: Path) -> Iterator[int | None]:
-    """A descriptor of the folder, None where there is none. It may itself be a link the operator made."""
+    """A descriptor of the directory, None if missing. It may be a symlink that the operator made."""
     try:
         descriptor = os.open(path, _FOLDER)
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def list_names(folder: int) -> list[str]:
 
 
 def read_regular_file(folder: int, name: str, limit_bytes: int) -> RegularFile | None:
-    """The beginning of a file in that folder; None where there is none, `Unfit` where it is not plain."""
+    """The beginning of a file in that directory; None if missing, `InvalidFile` if not a regular file."""
     try:
         descriptor = os.open(name, _FILE, dir_fd=folder)
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def read_regular_file(folder: int, name: str, limit_bytes: int) -> RegularFile |
         if status.st_nlink > 1:
             raise InvalidFile("has more than one hard link; copy the file instead")
         data = read_bounded(descriptor, limit_bytes)
-        # What was added while it was being read is not there yet.
+        # Ignore what was appended while reading.
         return RegularFile(data, max(status.st_size, len(data)) if len(data) == limit_bytes else len(data))
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}") from None
@@ -93,10 +93,10 @@ def _why(folder: int, name: str, error: OSError) -> str:
 
 
 def decode_text(file: RegularFile) -> str:
-    """Its text in UTF-8, with line ends as \\n; `Unfit` names the line of what is no text."""
+    """The text as UTF-8 with \\n as line ends; `InvalidFile` names the line that is not text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        # A cut may go through a character: its first bytes are left out.
+        # A cut may split a character: drop its first bytes.
         text = decoder.decode(file.data, final=not file.is_cut)
     except UnicodeDecodeError as error:
         line = file.data.count(b"\n", 0, error.start) + 1
@@ -110,7 +110,7 @@ def decode_text(file: RegularFile) -> str:
 
 
 def strip_comments(text: str, *, is_cut: bool = False) -> str:
-    """Without `<!-- … -->`, which is for people. One that never ends is text, unless its end was cut."""
+    """Remove `<!-- … -->` comments. One that never ends is text, unless the file was cut."""
     pieces, position = [], 0
     while (begin := text.find("<!--", position)) >= 0:
         end = text.find("-->", begin + 4)

@@ -1,4 +1,4 @@
-"""Finds a task that goes round in circles: the same calls with the same results, and nothing new."""
+"""Detects a task that repeats itself: the same calls with the same results, and nothing new."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -10,7 +10,7 @@ _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
 def fingerprint(value: Any) -> str:
-    """Of a JSON value, however its keys were ordered; of what JSON cannot say, by its `repr`."""
+    """The fingerprint of a JSON value, independent of key order; other values by their `repr`."""
     try:
         return _digest(b"json", orjson.dumps(value, default=repr, option=_CANONICAL))
     except orjson.JSONEncodeError:
@@ -18,7 +18,7 @@ def fingerprint(value: Any) -> str:
 
 
 def arguments_fingerprint(arguments: str | Mapping[str, Any]) -> str:
-    """Of a call's arguments, as the model wrote them or decoded: both are the same."""
+    """The fingerprint of a call's arguments, the same for text and decoded form."""
     if not isinstance(arguments, str):
         return fingerprint(arguments)
     try:
@@ -29,7 +29,7 @@ def arguments_fingerprint(arguments: str | Mapping[str, Any]) -> str:
 
 
 def call_fingerprint(tool_name: str, arguments: str, envelope: Mapping[str, Any]) -> str:
-    """Of a call and what the model was given for it. `arguments` is the fingerprint of its arguments."""
+    """The fingerprint of a call and its result. `arguments` is the fingerprint of its arguments."""
     return _digest(
         b"call",
         tool_name.encode("utf-8", "surrogatepass"),
@@ -54,10 +54,10 @@ def _digest(*parts: bytes) -> str:
 
 
 class RepetitionDetector:
-    """How often each call repeated itself since the last one that was new.
+    """Counts how often each call repeated since the last new one.
 
-    Whatever was never seen before in this task is progress and begins the count anew, so that a test may
-    run after every edit. Equal calls of one turn count once: the model had not seen the first result yet.
+    A call or result not seen before in this task is progress and resets the count, so that a test may run
+    after every edit. Equal calls of one turn count once: the model had not seen the first result yet.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class RepetitionDetector:
         self._counted_in: dict[str, int] = {}
 
     def step(self, turn: int, call: str) -> int:
-        """How often this call gave this result by now; 0 where it was counted in this turn already."""
+        """How often this call gave this result so far; 0 if it was already counted in this turn."""
         if call not in self._seen:
             self._seen.add(call)
             self._times.clear()

@@ -1,8 +1,7 @@
-"""What the store knows of a task when it is taken up: what was said, how far somebody went with it before,
-and what became of the calls.
+"""Reads the state of a task when it is resumed: messages, usage so far, and the outcome of calls.
 
-A call that the model asked for and that has no answer in the transcript is either run now, or told as it
-went. What may have changed something is never run twice: where its outcome is not known, that is said.
+A call without a result in the transcript is either run now, or answered with its recorded outcome. A call
+that may have changed something never runs twice: if its outcome is unknown, the model is told so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,20 +35,20 @@ ORDER BY seq
 """
 READ_OWN_OF_TASK = READ_OWN.format(of_task="task = ?")
 READ_OWN_OF_NONE = READ_OWN.format(of_task="task IS NULL")
-# What was handed over counts as well. It came between the task's own first event and its last.
+# Delegated tasks count as well. Their events are between the task's own first and last event.
 TURNS_WITHIN = """
 SELECT facts FROM events WHERE stream = ? AND kind = 'turn.completed'
     AND seq > (SELECT min(seq) FROM events WHERE stream = ? AND task = ?)
     AND seq <= (SELECT max(seq) FROM events WHERE stream = ? AND task = ?)
     AND substr(task, 1, ?) = ?
 """
-# A person creates a session in a mode, switches its mode, or has a plan built.
+# A person creates a session in a mode, switches its mode, or builds a plan.
 LAST_ENTRY = """
 SELECT seq, kind, facts FROM events WHERE stream = ?
     AND kind IN ('session.created', 'session.mode_changed', 'plan.build_started')
 ORDER BY seq DESC LIMIT 1
 """
-# Not those that began before and went on later.
+# Not tasks that started before and continued later.
 TASK_BEGUN_SINCE = """
 SELECT 1 FROM events a WHERE a.stream = ? AND a.kind = 'agent.started' AND a.seq > ? AND (
     a.task IS NULL OR NOT EXISTS (
@@ -64,7 +63,7 @@ SELECT facts FROM events WHERE stream = ? AND kind = 'context.compacted' ORDER B
 
 @dataclass(frozen=True, slots=True)
 class UnansweredCallPlan:
-    """What to do about calls without an answer: run them, tell how they went, or wait on."""
+    """What to do with calls without a result: run them, answer them, or keep waiting."""
 
     to_run: tuple[RequestedCall, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
@@ -76,17 +75,17 @@ class UnansweredCallPlan:
 
 @dataclass(slots=True)
 class TaskHistory:
-    """Of one task: the turns, time and tokens it took so far, and its calls by their ids."""
+    """One task: its turns, time and tokens so far, and its calls by id."""
 
     turns: int = 0
     seconds: float = 0.0
     usage: dict[str, TokenUsage] = field(default_factory=dict)
-    # The tokens of its own turns; `usage` has those of delegated tasks as well.
+    # The tokens of its own turns; `usage` includes delegated tasks.
     own_usage: TokenUsage = NO_USAGE
     last_turn: str | None = None
     # How the model's last reply ended.
     finish_reason: FinishReason = FinishReason.stop
-    # What the agent's file was when the task began: its name and its hash.
+    # The agent's name and file hash when the task started.
     agent: tuple[str, str] | None = None
     calls: dict[str, "CallRecord"] = field(default_factory=dict)
     questions: dict[str, Question] = field(default_factory=dict)
@@ -94,7 +93,7 @@ class TaskHistory:
     limits_reached: set[str] = field(default_factory=set)
 
     def used(self, prices: PriceTable, messages: Sequence[Message], names: Mapping[str, str]) -> PriorUsage:
-        """How much of its limits the task has used up."""
+        """How much of its limits the task has used."""
         if not self.turns:
             return PriorUsage(seconds=self.seconds)
         return PriorUsage(
@@ -128,19 +127,19 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """Where a session stands when one of its tasks is taken up."""
+    """The state of a session when one of its tasks is started or resumed."""
 
     messages: tuple[Message, ...]
     task_history: TaskHistory
     compacted_through: int = 0
-    # There is more in the session than these messages.
+    # The session has more messages than these.
     is_part: bool = False
-    # No task began since a person brought the session into coding.
+    # No task has started since a person put the session into coding mode.
     entered_coding: bool = False
 
     @property
     def answer(self) -> ModelReply | None:
-        """The task's last words, where an earlier attempt gave them and did not get to end it."""
+        """The final answer, if an earlier attempt produced it but did not end the task."""
         last = self.messages[-1] if self.messages else None
         if last is None or last.role is not Role.assistant or last.tool_calls:
             return None
@@ -150,7 +149,7 @@ class ResumeState:
 def read_resume_state(
     connection: DbConnection, session_id: str, task: str | None, attempt: int
 ) -> ResumeState:
-    """A first attempt has no past: nothing of the log is read for it."""
+    """Read the state. A first attempt has no history: the log is not read for it."""
     messages = read_messages_through_task(connection, session_id, task)
     rows = connection.query(LAST_COMPACTION, (session_id,))
     through = orjson.loads(rows[0][0])["through_seq"] if rows else 0
@@ -161,7 +160,7 @@ def read_resume_state(
 
 
 def _has_entered_coding(connection: DbConnection, session_id: str) -> bool:
-    """Whether the task about to begin is the first since a person brought the session into coding."""
+    """Whether the next task is the first since a person put the session into coding mode."""
     rows = connection.query(LAST_ENTRY, (session_id,))
     if not rows:
         return False
@@ -211,13 +210,13 @@ def _turns_within(connection: DbConnection, session_id: str, task: str) -> list[
 
 
 def _since_the_last_request(messages: Sequence[Message]) -> Sequence[Message]:
-    """The task's own: each begins with one message of a person's."""
+    """The task's own messages: each task begins with one message of a person."""
     requests = [index for index, message in enumerate(messages) if message.role is Role.user]
     return messages[requests[-1] :] if requests else messages
 
 
 def past_calls(messages: Iterable[Message], names: Mapping[str, str]) -> tuple[PastCall, ...]:
-    """The calls that were answered, in order, as the control policy counts them. `names` are aliases."""
+    """The answered calls, in order, as the control policy counts them. `names` are aliases."""
     turn, asked, calls = 0, {}, []
     for message in messages:
         if message.role is Role.assistant:
@@ -231,7 +230,7 @@ def past_calls(messages: Iterable[Message], names: Mapping[str, str]) -> tuple[P
 
 
 def _envelope(content: str) -> dict[str, Any]:
-    """A result as it was stored, without what was said to it. What cannot be read is one all the same."""
+    """A stored result without its note. Unreadable content becomes its stdout."""
     try:
         result = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -245,7 +244,7 @@ def _envelope(content: str) -> dict[str, Any]:
 def describe_unanswered_calls(
     connection: DbConnection, session_id: str, message_seq: int, task: str, mode: str
 ) -> list[tuple[str, str]]:
-    """For a task that is ending: every call of it without an answer, and what is to be told of it."""
+    """For a task that is ending: every call without a result, and its placeholder."""
     unanswered = ModelContext(read_task_messages(connection, session_id, message_seq, task)).unanswered
     if not unanswered:
         return []
@@ -258,7 +257,7 @@ def describe_unanswered_calls(
 
 
 def _worked_seconds(rows: Sequence[Row]) -> float:
-    """How long its attempts took together. The time between them is not the task's, nor is a person's."""
+    """The total time of its attempts, without the pauses between them or waits for a person."""
     total, is_parked = 0, False
     began = last = next((row[2] for row in rows), 0)
     for _id, kind, time_us, *_ in rows:
@@ -268,7 +267,7 @@ def _worked_seconds(rows: Sequence[Row]) -> float:
         if not is_parked:
             last = time_us
         is_parked = is_parked or kind == "ask_user.asked"
-    # A clock may have been set back.
+    # The clock may have been set back.
     return max(0, total + last - began) / 1e6
 
 
@@ -283,7 +282,7 @@ def _take_down(calls: dict[str, CallRecord], kind: str, fields: Mapping[str, Any
 def _told(
     call: RequestedCall, known: CallRecord | None, question: Question | None, mode: str
 ) -> str | None:
-    """What the model is told of it now; None where it is to be run."""
+    """The result for the model; None if the call is to be run."""
     if known is None or (known.outcome is None and not known.effect):
         return _not_runnable(call, mode)
     if known.outcome in ("tool_call.failed", "tool_call.denied"):

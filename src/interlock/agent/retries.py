@@ -1,4 +1,4 @@
-"""Whether and when a turn that failed is asked again."""
+"""Whether and when a failed turn is retried."""
 
 from interlock.agent.limits import ControlLimits
 from interlock.log.task_events import RetryExhausted, RetryScheduled
@@ -6,10 +6,10 @@ from interlock.models.provider import ModelError
 
 
 class TurnRetries:
-    """For one turn. Waits 1, 2, 4 … 30 seconds, or as long as the server asks where that is longer.
+    """The retries of one turn: after 1, 2, 4 … 30 seconds, or as long as the server asks if that is longer.
 
-    What a server asks for is never cut short: where it asks for more than the operator allows, the turn
-    is not asked again.
+    A wait that the server asks for is never shortened: if it exceeds the operator's limit, the turn is not
+    retried.
     """
 
     def __init__(self, limits: ControlLimits) -> None:
@@ -17,7 +17,7 @@ class TurnRetries:
         self._scheduled = 0
 
     def next_delay(self, error: ModelError, *, shown: bool) -> float | None:
-        """Seconds to wait, or None: the turn has failed. `shown`: somebody saw text of it already."""
+        """Seconds to wait, or None: the turn has failed. `shown`: part of its text was already shown."""
         limits = self._limits
         if shown or not error.fault.is_transient or self._scheduled >= limits.max_retries:
             return None

@@ -1,8 +1,8 @@
-"""Tasks within tasks: another agent's loop, under the same lease, with a conversation of its own.
+"""Delegated tasks: another agent's loop, under the same lease, with its own conversation.
 
-A child is judged by its own agent's policy, and by what the call was judged by that handed its task over.
-Its events stand under that call, in a task named after its parent's: `t_1.2` is the second of `t_1`.
-It is not resumed: after a crash its call is told as interrupted, and nothing of it is done twice.
+A child is bound by its own agent's policy and by the Authority of the delegating call. Its events are below
+that call, in a task named after its parent: `t_1.2` is the second of `t_1`. It is not resumed: after a
+crash its call is reported as interrupted, and nothing runs twice.
 """
 
 from collections.abc import Awaitable, Callable
@@ -35,14 +35,14 @@ from interlock.sessions.models import SessionKind
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.tool import ToolContext
 
-# A task may hand over, and so may that one: no deeper.
+# A task may delegate, and so may its child, no deeper.
 MAX_DEPTH = 2
-# How many a task may hand over, one after another.
+# How many tasks one task may delegate in total.
 MAX_SUBTASKS = 8
-# What is left of a call's time when the child must have ended by itself.
+# Time reserved at the end of a call, by which the child must have ended.
 MARGIN_SECONDS = 2.0
 
-# What stands within a task came after its own first event.
+# Events within a task come after its own first event.
 _SINCE = "seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)"
 _WITHIN = f"""
 SELECT DISTINCT task FROM events WHERE stream = ? AND {_SINCE} AND substr(task, 1, ?) = ?
@@ -55,7 +55,7 @@ SELECT facts FROM events WHERE stream = ? AND {_SINCE} AND kind = 'turn.complete
 
 @dataclass(frozen=True, slots=True)
 class SubagentRules:
-    """What children are judged by: the Authority of a digest, and that of a child, deep or not so deep."""
+    """Looks up the Authority of a digest, and builds that of a child at a depth."""
 
     compiled: Callable[[str], Authority | None]
     authority: Callable[[str, DelegatedAuthority, bool], Awaitable[Authority]]
@@ -98,7 +98,7 @@ class SubagentRunner:
             meta={"agent": child.name, "task_id": task_id},
             failure=None if ended.status == "done" else _unfinished(child.name, ended.sentence, parent),
             used={model: (usage.input_tokens, usage.output_tokens) for model, usage in used.items()},
-            # The child's text comes with its secrets masked.
+            # The child's text is already redacted.
             redacted=MARK in answer or MARK in ended.sentence,
         )
 
@@ -114,7 +114,7 @@ class SubagentRunner:
 
         async def inputs_of(_session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
             model = earlier.inputs.model if earlier.inputs else await self._rules.model(session_id, agent)
-            # Its parent's mode at first; then the one that it was tightened to.
+            # The parent's mode at first, then the mode it was tightened to.
             handed = replace(child_policy(parent, agent.tools), mode=mode)
             authority = await self._rules.authority(session_id, handed, can_hand_over)
             return PromptInputs(SessionKind.agent, authority, agent, model)
@@ -122,7 +122,7 @@ class SubagentRunner:
         return replace(self._services, prompts=self._services.prompts.with_inputs(inputs_of), limits=limits)
 
     async def _limits(self, context: ToolContext) -> ControlLimits:
-        """What its parent has left is all that there is: turns are its own, tokens and money are shared."""
+        """The limits of a child: its own turns, and what its parent has left of tokens and money."""
         limits, root = self._services.limits, (context.scope.task or "").partition(".")[0]
         used = await self._services.database.read(lambda db: _usage(db, context.session_id, root))
         spent = self._services.prices.spent(used)
@@ -159,7 +159,7 @@ def _next_child(connection: DbConnection, context: ToolContext) -> str:
 
 
 def _usage(connection: DbConnection, session_id: str, task_id: str) -> dict[str, TokenUsage]:
-    """Of a task and all tasks within it, by the models' names."""
+    """The usage of a task and all tasks within it, by model name."""
     prefix = f"{task_id}."
     usage: dict[str, TokenUsage] = {}
     parameters = (session_id, session_id, task_id, task_id, len(prefix), prefix)

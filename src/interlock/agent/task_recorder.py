@@ -1,8 +1,8 @@
-"""Writes down what the loop does, in the order it happens and in as few commits as that allows.
+"""Records what the loop does, in order and in as few commits as possible.
 
-Facts are noted when they happen. One writer takes everything in order, so what was noted before a call is
-on disk with that call's intent, and what a turn leaves behind with the next thing that is waited for; a
-moment later it is written in any case. A task's end is told when all of it is on disk.
+Events are queued as they happen, and one writer takes them in order. What was queued before a call is on
+disk with that call's intent; what a turn leaves is written with the next awaited write, or shortly after in
+any case. A task's end is emitted when all of it is on disk.
 """
 
 import asyncio
@@ -39,15 +39,15 @@ _WITHHELD = "The model's server withheld the answer (content filter)."
 
 @dataclass(frozen=True, slots=True)
 class TaskAssignment:
-    """Under which mode, task and lease the loop works on a session's last message."""
+    """The mode, task and lease under which the loop works on a session's last message."""
 
     mode: ToolMode
     scope: EventScope = NO_SCOPE
     lease_token: int | None = None
     is_held: Callable[[], bool] = lambda: True
-    # More than one means that somebody has worked on it before.
+    # More than one: the task was worked on before.
     attempt: int = 1
-    # The person whose task it is; empty where that is not known.
+    # The person who owns the task; empty if unknown.
     who: str = ""
 
 
@@ -62,7 +62,7 @@ class _Writing:
 
 
 class TaskRecorder:
-    """One assignment's, from its beginning to its end."""
+    """Records one assignment, from start to end."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class TaskRecorder:
         self._scope = self._opened(started, self._assignment.scope)
 
     def earlier_turn(self, turn_id: str | None, authority: Authority) -> TurnScope:
-        """Where calls belong that an earlier attempt left behind."""
+        """The scope of calls that an earlier attempt left open."""
         scope = EventScope(self._scope.task, turn_id or self._scope.parent)
         return self._turn_scope(scope, authority)
 
@@ -110,7 +110,7 @@ class TaskRecorder:
         return TurnScope(self._session_id, scope, authority, given.lease_token, given.is_held)
 
     def take(self, end: ToolCallBatchResult) -> None:
-        """Give the model the answers to what an earlier attempt left behind."""
+        """Give the model the results of calls that an earlier attempt left open."""
         self._add_answers(end)
 
     def begin_turn(self, turn: int, authority: Authority, tool_choice: ToolChoice) -> TurnScope:
@@ -125,7 +125,7 @@ class TaskRecorder:
         return self._turn_scope(inside, authority)
 
     async def compact(self, *, reserved: int) -> None:
-        """Where the cut is, is told by the number of a message: all of them must have theirs."""
+        """Compact the context. The cut is a message number, so all messages must have theirs first."""
         if not self._conversation.is_too_long(reserved):
             return
         await self._settled()
@@ -141,7 +141,7 @@ class TaskRecorder:
             )
 
     def keep(self, question: TurnRequest, turn: TurnScope) -> tuple[ModelReply, TokenUsage]:
-        """Queue the answer for the transcript. The calls in it are given ids of their own."""
+        """Queue the reply for the transcript. Its calls get unique ids."""
         given = question.reply
         if given is None:
             raise AssertionError("the model call must end with a reply or raise")
@@ -175,7 +175,7 @@ class TaskRecorder:
         *,
         closing: str = "",
     ) -> TurnCompleted:
-        """`closing`: the answer, where it follows calls that were not run."""
+        """Record the end of a turn. `closing` is the answer, if it follows calls that were not run."""
         self._add_answers(end)
         if closing:
             self._say(self._sessions.draft(Role.assistant, closing), turn)
@@ -191,7 +191,7 @@ class TaskRecorder:
         last: ModelReply | None,
         end: ToolCallBatchResult,
     ) -> TaskEnded | None:
-        """None: it has not ended but waits for a person. Whatever it is, it is on disk."""
+        """Record the end of the task; None if it waits for a person. Everything is on disk afterwards."""
         if end.waiting:
             await self._settled()
             return None
@@ -224,7 +224,10 @@ class TaskRecorder:
         await self._settled()
 
     async def close(self, end: ToolCallBatchResult) -> None:
-        """Wait until all that was noted is on disk, however the work ended. Faults are told elsewhere."""
+        """Wait until everything queued is on disk, however the work ended.
+
+        Errors are reported elsewhere.
+        """
         self._log.flush()
         writing = {each.future for each in self._writing} | {each.writing for each in end.answers.values()}
         cancelled: asyncio.CancelledError | None = None
@@ -240,20 +243,20 @@ class TaskRecorder:
             raise cancelled
 
     async def _settled(self) -> None:
-        """All that was noted is on disk, and every message has its number."""
+        """Wait until everything queued is on disk and every message has its number."""
         self._log.flush()
         for each in tuple(self._writing):
             each.number(await each.future)
             self._writing.remove(each)
 
     def _prune(self) -> None:
-        """What is on disk need not be waited for; what could not be written ends the task."""
+        """Drop completed writes; a failed one ends the task."""
         for each in [each for each in self._writing if each.future.done()]:
             each.number(each.future.result())
             self._writing.remove(each)
 
     def _opened(self, event: Event, scope: EventScope) -> EventScope:
-        """Note an event under which others stand."""
+        """Queue an event that will have children."""
         draft = self._log.draft(event, scope)
         self._note(draft)
         return EventScope(scope.task, draft.id)
@@ -278,7 +281,10 @@ class TaskRecorder:
         self._said = draft.content
 
     def _draft_of(self, reply: ModelReply, authority: Authority) -> "MessageDraft":
-        """Calls have the tool's own name, and beside it the one that the model used, where it differs."""
+        """The message to store.
+
+        Calls have the tool's name, and the name that the model used if it differs.
+        """
         calls = [
             {"id": call.call_id, "name": name, "arguments": call.arguments}
             | ({} if name == call.name else {"called_as": call.name})
@@ -289,7 +295,7 @@ class TaskRecorder:
 
 
 def _used(question: TurnRequest, reply: ModelReply) -> TokenUsage:
-    """As the server tells it. Nothing is never what it took: then limits count an estimate."""
+    """The usage that the server reports. Missing or zero figures are estimated, so that limits count."""
     told, request = reply.usage or NO_USAGE, question.request
     if told.input_tokens and told.output_tokens:
         return told

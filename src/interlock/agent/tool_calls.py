@@ -1,6 +1,6 @@
-"""Runs the calls that one turn asks for: those that only look side by side, all others one after another.
+"""Runs the tool calls of one turn: read-only ones concurrently, all others one after another.
 
-Every call gets exactly one tool message, in the order of the calls, whatever becomes of it.
+Every call gets exactly one tool message, in the order of the calls, whatever its outcome.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ ExecuteTool = Callable[[ToolCall, Authority, CallContext], Awaitable[ToolResult]
 
 @dataclass(frozen=True, slots=True)
 class TurnScope:
-    """On whose behalf and under what the calls of a turn are made."""
+    """The session, event scope, authority and lease under which a turn's calls run."""
 
     session_id: str
     scope: EventScope
@@ -61,7 +61,7 @@ class TurnScope:
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
-    """A message that is queued to be written, and when it is."""
+    """A message queued for writing, and its future."""
 
     message: Message
     writing: "asyncio.Future[list[EventReceipt]]"
@@ -69,17 +69,16 @@ class QueuedMessage:
 
 @dataclass(slots=True)
 class ToolCallBatchResult:
-    """What the calls of a turn came to: their messages by the calls' ids, whether a limit was met, what
-    is asked."""
+    """The result of a turn's calls: messages by call id, the limit reached, and open questions."""
 
     answers: dict[str, "QueuedMessage"] = field(default_factory=dict)
     stop: LimitStop | None = None
-    # Calls that wait for a person, with the question each of them put.
+    # Calls that wait for a person, with the question each asked.
     waiting: dict[str, str] = field(default_factory=dict)
 
 
 class ToolCallScheduler:
-    """For one task."""
+    """Runs the calls of one task."""
 
     def __init__(
         self,
@@ -103,7 +102,7 @@ class ToolCallScheduler:
     async def run(
         self, calls: Sequence[RequestedCall], turn: TurnScope, end: ToolCallBatchResult
     ) -> AsyncGenerator[AgentEvent]:
-        """Tells what happens as it happens; `end` has the rest when it is over."""
+        """Yield events as they happen; `end` has the results afterwards."""
         try:
             for group in self._groups(calls, turn.authority):
                 end.stop = end.stop or self._control.out_of_time()
@@ -117,7 +116,7 @@ class ToolCallScheduler:
                 self._answer_unrun(calls, turn, end)
 
     def tell(self, answers: Iterable[tuple[str, str]], turn: TurnScope, end: ToolCallBatchResult) -> None:
-        """Answer calls of which it is known how they went."""
+        """Answer calls whose outcome is known."""
         for call_id, content in answers:
             end.answers[call_id] = self._message(call_id, content, turn)
 
@@ -154,13 +153,14 @@ class ToolCallScheduler:
     def _answer_unrun(
         self, calls: Sequence[RequestedCall], turn: TurnScope, end: ToolCallBatchResult
     ) -> None:
-        """A call without an answer spoils the history: what will not be run is told so."""
+        """Answer calls that will not run: a call without a result makes the history invalid."""
         for call in calls:
             if call.call_id not in end.answers and call.call_id not in end.waiting:
                 mode, name = turn.authority.mode.value, self._name(call, turn.authority)
                 if call.call_id in self._begun:
                     if self._runner.asks(name):
-                        # It may be asked by now: whoever goes on, or ends the task, finds that in the log.
+                        # Its question may be stored by now: resuming or ending the task finds it in the
+                        # log.
                         continue
                     content = stopped_result(name, mode)
                 else:
@@ -235,13 +235,13 @@ class ToolCallScheduler:
         return ToolCallInfo(call.call_id, self._name(call, authority), arguments, called_as)
 
     def _name(self, call: RequestedCall, authority: Authority) -> str:
-        """The tool's own; where there is none, what the model made up, without secrets."""
+        """The tool's name; if unknown, the name the model used, redacted."""
         return authority.names.get(call.name) or self._redactor.text(call.name)
 
     def _groups(
         self, calls: Sequence[RequestedCall], authority: Authority
     ) -> Iterator[Sequence[RequestedCall]]:
-        """Neighbours that only look go together; whatever changes something goes alone, in its place."""
+        """Adjacent read-only calls run together; a call that changes something runs alone, in its place."""
 
         def only_looks(call: RequestedCall) -> bool:
             return self._runner.only_reads(authority.names.get(call.name, call.name))
@@ -253,7 +253,7 @@ class ToolCallScheduler:
 
 
 async def _cancel_and_wait(running: "Sequence[asyncio.Task[ToolResult]]") -> None:
-    """Nothing of it goes on, however often that is asked for. Each records its own end."""
+    """Cancel and wait until all have ended, even if cancelled again. Each call records its own end."""
     for each in running:
         each.cancel()
     cancelled: asyncio.CancelledError | None = None
@@ -263,7 +263,7 @@ async def _cancel_and_wait(running: "Sequence[asyncio.Task[ToolResult]]") -> Non
         except asyncio.CancelledError as error:
             cancelled = error
     for each in running:
-        # Looked at here: whoever is stopped asks for no result.
+        # Retrieve the exception so that asyncio does not log it.
         _ = each.cancelled() or each.exception()
     if cancelled is not None:
         raise cancelled

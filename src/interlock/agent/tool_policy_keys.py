@@ -1,7 +1,7 @@
-"""What a head says about tools: each key with what its value means, as one layer of the policy.
+"""The tool keys of front matter, and their values, as one layer of the policy.
 
-The files of agents and of workflow steps share these keys. A value that is not understood is a fault, and
-half of a policy would be a wider one: whoever reads them loads no file with a fault.
+Agent files and workflow steps share these keys. An unreadable value is a fault, and files with faults are
+not loaded: part of a policy would be wider than the whole.
 """
 
 import difflib
@@ -22,7 +22,7 @@ _ITEM = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 def read_tool_policy(
     entries: Iterable[FrontMatterEntry], known_tools: Collection[str]
 ) -> tuple[ToolPolicy, list[FrontMatterFault]]:
-    """Each line is a policy of its own; all of them merged are the file's."""
+    """Read the policy: each line is one policy, and their merge is the file's."""
     faults: list[FrontMatterFault] = []
     policies = [_policy(entry, known_tools, faults) for entry in entries if entry.key in TOOL_KEYS]
     return merge_tool_policies(*policies), faults
@@ -48,7 +48,7 @@ def _policy(
 
 
 def _unknown_tool(name: str, known_tools: Collection[str]) -> str:
-    # Those of MCP servers (server__tool) are known only while the server is there.
+    # Tools of MCP servers (server__tool) are known only while the server runs.
     if name in known_tools or "__" in name:
         return ""
     near = difflib.get_close_matches(name, sorted(known_tools), n=1)
@@ -56,7 +56,7 @@ def _unknown_tool(name: str, known_tools: Collection[str]) -> str:
 
 
 def unknown_key_message(key: str, known: Collection[str]) -> str:
-    """What to say of a key that no such file has."""
+    """The message for an unknown key."""
     if key == "tools":
         return "tools is a group; write a full key with dots, as in tools.fs.enabled: false"
     near = difflib.get_close_matches(key, known, n=1) or difflib.get_close_matches(
@@ -66,7 +66,7 @@ def unknown_key_message(key: str, known: Collection[str]) -> str:
     return f"there is no key {safe_excerpt(key, 80)}{hint}"
 
 
-# -- the values of a head ------------------------------------------------------------------------------
+# -- values --------------------------------------------------------------------------------------------
 
 
 def _switch(text: str) -> bool:
@@ -88,7 +88,7 @@ def _seconds(text: str) -> float:
 
 
 def split_list(text: str) -> Iterator[str]:
-    """A list `a, b` or `[a, b]`; the empty list is `[]`."""
+    """Split a list `a, b` or `[a, b]`; the empty list is `[]`."""
     is_bracketed = text.startswith("[") and text.endswith("]")
     inner = text[1:-1].strip() if is_bracketed else text
     if not inner and is_bracketed:

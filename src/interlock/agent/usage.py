@@ -1,4 +1,4 @@
-"""What sessions and days used before, read from the log: for limits that reach beyond one task."""
+"""Reads the usage of sessions and days from the log, for limits that cover more than one task."""
 
 import time
 from collections.abc import Iterable
@@ -15,12 +15,12 @@ from interlock.models.provider import NO_USAGE, TokenUsage
 OF_SESSION = "SELECT facts FROM events WHERE stream = ? AND kind = 'turn.completed'"
 SINCE = "SELECT facts FROM events WHERE kind = 'turn.completed' AND time_us >= ?"
 
-# Other sessions spend too: what they used is looked up again after so long.
+# Other sessions spend too: the totals are read again after this time.
 FRESH_SECONDS = 5.0
 
 
 class UsageReader:
-    """For one task: the history its limits need, read again when it has grown old."""
+    """Reads the usage totals that one task's limits need, again when they are old."""
 
     def __init__(
         self, database: Database, limits: ControlLimits, prices: PriceTable, session_id: str
@@ -32,7 +32,7 @@ class UsageReader:
         self._read_at: float | None = None
 
     async def history(self) -> UsageTotals | None:
-        """None where no limit needs it, or what was told last is fresh enough."""
+        """The totals; None if no limit needs them, or the last ones are fresh enough."""
         now = time.monotonic()
         if not self._is_needed or (self._read_at is not None and now - self._read_at < FRESH_SECONDS):
             return None
@@ -54,7 +54,10 @@ class UsageReader:
 
 
 def add_usage(usage: dict[str, TokenUsage], turn: dict[str, object]) -> None:
-    """`turn` has the facts of a `turn.completed`; those of before it named its model count as unknown."""
+    """Add a turn.
+
+    `turn` has the fields of a `turn.completed`; older ones without a model count as unknown.
+    """
     model = str(turn.get("model", ""))
     before = usage.get(model, NO_USAGE)
     usage[model] = TokenUsage(

@@ -1,6 +1,6 @@
-"""The workspace files that go into a prompt: AGENTS.md, USER.md, SOUL.md and MEMORY.md.
+"""The workspace files included in a prompt: AGENTS.md, USER.md, SOUL.md and MEMORY.md.
 
-People write them, and no tool can. They are read afresh for every task; a missing one is fine.
+People write them, and no tool can. They are read again for every task; each may be missing.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from interlock.sessions.models import SessionKind
 _log = StructuredLogger(__name__)
 
 AGENTS, USER, SOUL, MEMORY = "AGENTS.md", "USER.md", "SOUL.md", "MEMORY.md"
-# An agent has a persona instead of a soul; a run has its brief, and is nobody's private conversation.
+# An agent has a persona instead of SOUL.md; a run has its brief, and is not a private conversation.
 READ_BY = {
     SessionKind.chat: (AGENTS, USER, SOUL, MEMORY),
     SessionKind.agent: (AGENTS, USER, MEMORY),
@@ -30,7 +30,7 @@ READ_BY = {
 }
 MAX_SHOWN_BYTES = 16_384
 
-# Read beyond the bound and cut off again after redaction, so that no half of a secret is left at the end.
+# Read beyond the limit and cut after redaction, so that no part of a secret remains at the end.
 _MARGIN_BYTES = 65_536
 
 Redact = Callable[[str], str]
@@ -38,7 +38,7 @@ Redact = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFile:
-    """What a file says to a model; or, in `problem`, why it says nothing."""
+    """The text of a file for the model, or in `problem` why there is none."""
 
     name: str
     text: str
@@ -51,7 +51,7 @@ class WorkspaceFiles:
         self._redact = redact
 
     def read(self, kind: SessionKind) -> tuple[WorkspaceFile, ...]:
-        """Those that a session of this kind reads, in one order, as they are now."""
+        """The current files for a session of this kind, in fixed order."""
         try:
             with open_directory(self._path) as folder:
                 if folder is None:
@@ -84,7 +84,7 @@ def _shown(name: str, file: RegularFile, redact: Redact) -> str:
 
 
 def _beginning(text: str) -> str:
-    """Of a text that goes on: at most the bound, to the end of a line if one is near, no half of a mark."""
+    """The beginning of a longer text: up to the limit, at a line end if near, without a partial mark."""
     piece = text.encode()[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")
     line_end = piece.rfind("\n", len(piece) // 2)
     if line_end >= 0:

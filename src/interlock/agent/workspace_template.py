@@ -1,4 +1,4 @@
-"""What `interlock init` puts into a workspace. Nothing that is there already is ever touched."""
+"""The files that `interlock init` creates in a workspace. Existing files are never changed."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.agent.workspace_files import AGENTS, MEMORY, SOUL, USER
 
-# Everything is in a comment: until somebody writes something, a model is told nothing.
+# All content is in comments: until a person adds text, the model receives nothing.
 TEMPLATE_FILES = {
     AGENTS: """\
 <!--
@@ -56,7 +56,7 @@ class CreationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreationResult:
-    """What became of one file or folder; `detail` says why it failed."""
+    """The outcome for one file or directory; `detail` says why it failed."""
 
     path: Path
     found: CreationStatus
@@ -64,7 +64,7 @@ class CreationResult:
 
 
 def create_workspace_files(path: Path) -> list[CreationResult]:
-    """Make what is missing, for its owner alone. One that fails does not stop the others."""
+    """Create what is missing, accessible to its owner only. One failure does not stop the others."""
     root = _folder(path)
     if root.found is CreationStatus.failed:
         return [root]
@@ -86,7 +86,7 @@ def _folder(path: Path) -> CreationResult:
 
 def _file(path: Path, text: str) -> CreationResult:
     try:
-        # With O_EXCL even a link that leads nowhere counts as being there.
+        # With O_EXCL, even a dangling symlink counts as existing.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         if stat.S_ISREG(path.lstat().st_mode):

@@ -1,5 +1,5 @@
-"""Ways for people to reach an agent beside the page. Each puts tasks and shows what becomes of them.
+"""Channels besides the page: the terminal and Telegram. Each queues tasks and shows their progress.
 
-A channel decides nothing: what may be done is read from the session like everywhere else. It must never
-run a tool by itself, nor show anything of a task but what the log or the loop tells.
+A channel decides nothing: permissions come from the session, as everywhere. It must never run a tool
+itself, nor show anything of a task but what the log or the agent loop reports.
 """

@@ -1,4 +1,4 @@
-"""Puts a question to a person line by line, and makes their words the answer that it takes."""
+"""Prompts for the answer to a question line by line, and parses the replies."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from interlock.questions.widgets import (
     Widget,
 )
 
-# Gives the line a person typed after a prompt; raises EOFError when there is nobody (any more).
+# Returns the line a person typed after a prompt; raises EOFError at the end of the input.
 AskLine = Callable[[str], str]
 
 _DECISIONS = {"a": "approve", "r": "reject", "v": "revise"}
@@ -27,7 +27,7 @@ _COMMA = re.compile("[,\uff0c\u3001]")
 
 
 def prompt_for_answer(widget: Widget, ask: AskLine) -> Mapping[str, Any]:
-    """The answer in the form that the question's desk takes. It is judged there."""
+    """The answer in the form that `QuestionService` takes, which validates it."""
     match widget:
         case Form():
             return {"values": _values(widget, ask)}
@@ -47,7 +47,7 @@ def prompt_for_answer(widget: Widget, ask: AskLine) -> Mapping[str, Any]:
 
 
 def _confirmed(widget: Confirmation, ask: AskLine) -> bool:
-    """A dangerous yes is written out."""
+    """A dangerous confirmation must be typed in full."""
     yes = "type yes" if widget.dangerous else "y"
     prompt, reason = f"[{widget.confirm_label}: {yes}, {widget.deny_label}: n] ", ""
     while True:
@@ -121,25 +121,25 @@ def _one_of(options: list[tuple[str, str]], ask: AskLine) -> str:
 
 
 def _none_of_them(said: str) -> str:
-    """Why it is asked again; to whoever only pressed Enter, nothing."""
+    """Why the prompt is repeated; empty if the person only pressed Enter."""
     return f"{said} is not one of the options\n" if said else ""
 
 
 def _numbered(options: list[tuple[str, str]], said: str) -> str | None:
-    """By its number, its value or its label."""
+    """The option by its number, value or label."""
     if said.isdecimal() and 1 <= int(said) <= len(options):
         return options[int(said) - 1][0]
     return next((value for value, label in options if said in (value, label)), None)
 
 
 def _values(form: Form, ask: AskLine) -> dict[str, Any]:
-    """A field that is left empty is not named: it then gets its default, if it has one."""
+    """Empty fields are omitted: they get their default, if any."""
     said = {field.name: _field(field, ask) for field in form.fields}
     return {name: value for name, value in said.items() if value is not None}
 
 
 def _field(field: FormField, ask: AskLine) -> Any:
-    """Asked again, with the reason, until it fits: nobody fills a whole form in twice."""
+    """Prompt for a field again, with the reason, until it is valid: a form is filled in once."""
     prompt = field_prompt(field)
     reason = ""
     while True:
@@ -150,7 +150,7 @@ def _field(field: FormField, ask: AskLine) -> Any:
 
 
 def parse_field_value(field: FormField, said: str) -> Any:
-    """What was meant, None where it was left empty; a `Fault` where that does not fit."""
+    """Parse a reply: None if empty; raises `FieldError` if it is not valid."""
     value = _field_value(field, said.strip())
     if value is None:
         if field.required and field.default is None:

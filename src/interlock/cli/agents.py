@@ -1,4 +1,4 @@
-"""`interlock agents`: the agents there are, and what is wrong with their files."""
+"""`interlock agents`: lists, shows and checks the agent files of the workspace."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,7 @@ def show(name: str, *, json: AsJson = False) -> int:
     print_line(f"file      {folder.path / agent.name}.md")
     print_line(f"sha256    {agent.sha256}")
     for path, value in _set_fields(agent.tools).items():
-        # A switch that is on switches nothing on that is off elsewhere.
+        # True only means "not tightened here": it cannot enable what another layer disables.
         if value is not True:
             print_line(f"tightens  {path}: {_as_written(value)}")
     print_line()
@@ -110,7 +110,7 @@ def _as_written(value: object) -> str:
 
 
 def _set_fields(policy: "ToolPolicy") -> dict[str, Any]:
-    """What the policy says anything about, by the names that are used in files and settings."""
+    """The fields that the policy sets, keyed by their path in files and settings."""
     from interlock.sessions.settings_store import flatten_document, to_document
 
     fields = dict(flatten_document(to_document(policy), "tools."))

@@ -35,20 +35,20 @@ def chat(
     agent: str | None = None,
     model: str | None = None,
 ) -> int:
-    """Talk with an agent. /help tells what else can be written.
+    """Chat with an agent. Type /help for commands.
 
     Parameters
     ----------
     mode
-        The mode to work in; it is opened for this process alone.
+        The mode to work in; it is opened for this process only.
     root
-        A folder to work in, instead of the configured ones.
+        A directory to work in, instead of the configured ones.
     session
-        Continue this session instead of a new one.
+        Continue this session instead of starting a new one.
     agent
-        Talk with this agent of the workspace.
+        Chat with this agent of the workspace.
     model
-        The model to ask, one of those that are configured.
+        The model to use, one of the configured models.
     """
     from interlock.channels.terminal.view import TerminalView, standard_writer
 
@@ -67,7 +67,7 @@ def chat(
 
 
 class _Chat:
-    """Lines are read between the pieces of work, never beside them: a terminal does one thing at a time."""
+    """The read loop. Input is read only between tasks, never while one runs."""
 
     def __init__(self, runner: asyncio.Runner, chat_client: "ChatClient", view: "TerminalView") -> None:
         self._run = runner.run
@@ -85,7 +85,7 @@ class _Chat:
         }
 
     def converse(self) -> None:
-        """Until the person leaves."""
+        """Read and handle lines until the person quits."""
         self._run(self._greet())
         self._guarded(self._resume)
         while (words := _read_line()).lower() not in QUIT_COMMANDS:
@@ -93,7 +93,7 @@ class _Chat:
                 self._guarded(lambda: self._take(words))
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """What cannot be done is told, and the conversation goes on."""
+        """Run a step; print errors and interrupts instead of ending the chat."""
         self._view.begin_task()
         try:
             step()
@@ -117,7 +117,7 @@ class _Chat:
         self._see_through(self._run(local_session.say(words)))
 
     def _resume(self) -> None:
-        """A session that is continued may have been left in the middle of something."""
+        """Resume the unfinished task of a continued session."""
         if self._chat_client.session_id is None:
             return
         local_session = self._run(self._chat_client.local_session())
@@ -128,7 +128,7 @@ class _Chat:
             self._see_through(task if waits else self._run(local_session.go_on(task)))
 
     def _see_through(self, task: "Task") -> None:
-        """Ask the person whatever the task asks, until it has ended."""
+        """Prompt for each question the task asks, until the task ends."""
         local_session = self._run(self._chat_client.local_session())
         while (question := self._run(local_session.open_question(task))) is not None:
             answer = prompt_for_question(question)
@@ -150,7 +150,7 @@ class _Chat:
     def _answered(
         self, local_session: "LocalSession", question: "Question", answer: "Mapping[str, Any]"
     ) -> "Task":
-        """A plan that is approved can be built at once, if the person says so."""
+        """Answer a question. An approved plan can be built at once, if the person confirms."""
         if answer.get("decision") != "approve" or question.mode != ToolMode.plan:
             return self._run(local_session.answer(question, answer))
         if not self._chat_client.agent_runtime.plans.can_build(question):
@@ -178,7 +178,7 @@ class _Chat:
         by = f" by {question.closed_by}" if question.closed_by else ""
         note(f"building this plan, approved{by} at {local_time(question.closed_us or question.asked_us)}")
 
-    # -- what begins with a slash --
+    # -- slash commands --
 
     async def _greet(self) -> None:
         from interlock.models.provider_factory import DEMO
@@ -286,7 +286,7 @@ def _read_line() -> str:
 
 
 def prompt_for_question(question: "Question") -> Mapping[str, Any] | None:
-    """None: the person would rather not."""
+    """Prompt for an answer; None if the person declines."""
     from interlock.channels.question_prompts import prompt_for_answer
     from interlock.questions.rendering import question_text
 
@@ -299,9 +299,9 @@ def prompt_for_question(question: "Question") -> Mapping[str, Any] | None:
 
 
 def ask_line(prompt: str) -> str:
-    """One line of the person's. The prompt is for a terminal alone."""
+    """Read one line. The prompt is printed only on a terminal."""
     if not sys.stdin.isatty():
-        # Whoever is on the other side of a pipe waits to read what they are to answer.
+        # A program at the other end of a pipe waits for the question before it answers.
         sys.stdout.flush()
         line = sys.stdin.readline()
         if not line:
@@ -310,14 +310,14 @@ def ask_line(prompt: str) -> str:
     with suppress(ImportError):
         import readline  # that alone makes the line editable
 
-        # What is pasted in several lines is one message. Python switches this off for its own prompt.
+        # A multi-line paste is one message. Python turns this off for its own prompt.
         readline.parse_and_bind("set enable-bracketed-paste on")
-        # An answer to a question is nothing that somebody says again.
+        # Answers to questions do not belong in the history.
         readline.set_auto_history(prompt == PROMPT)
         readline.set_completer(_completed)
         readline.set_completer_delims(" \t\n")
         readline.parse_and_bind("tab: complete")
-    # A question's own words may be in it.
+    # The prompt may contain text of the question.
     reasons, newline, last = escape_control_characters(prompt, lines=True).rpartition("\n")
     if newline:
         note(reasons)
@@ -325,7 +325,7 @@ def ask_line(prompt: str) -> str:
 
 
 def _completed(word: str, number: int) -> str | None:
-    """What the Tab key makes of the beginning of a command: its n-th way, as readline asks."""
+    """Complete a command for readline: the `number`-th match for `word`."""
     ways = [f"/{name} " for name in slash_commands_for(Surface.terminal)] if word.startswith("/") else []
     fitting = [way for way in ways if way.startswith(word)]
     return fitting[number] if number < len(fitting) else None

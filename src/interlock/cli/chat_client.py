@@ -1,4 +1,4 @@
-"""What `chat` and `exec` share: a session to talk in, opened with what was said on the command line."""
+"""A chat session opened from command-line options, shared by `chat` and `exec`."""
 
 import asyncio
 import shlex
@@ -34,7 +34,7 @@ ORDER BY seq DESC LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """As it was said on the command line."""
+    """The options of `chat` and `exec`, parsed."""
 
     mode: ToolMode | None
     roots: tuple[Path, ...] | None
@@ -54,7 +54,7 @@ def parse_chat_options(
 
 
 class ChatClient:
-    """An office at the command line. The session is made with the first thing that is said in it."""
+    """The command line's client of the agent runtime. Its session is created with the first message."""
 
     def __init__(
         self, agent_runtime: "AgentRuntime", wanted: ChatOptions, show: "ShowEvent", opened_by: str
@@ -73,7 +73,7 @@ class ChatClient:
         return self._local_session.session_id if self._local_session else self._wanted.session
 
     async def check(self) -> None:
-        """Everything that was named is there, before anybody writes a word."""
+        """Check that the named agent, model and session exist, before the first message."""
         if self._wanted.agent is not None:
             self.agent_runtime.agents.load(self._wanted.agent)
         if self._wanted.model is not None:
@@ -96,7 +96,7 @@ class ChatClient:
         return self._local_session
 
     def start_new_session(self) -> None:
-        """What is said next makes another session."""
+        """Start a new session with the next message."""
         self._local_session = None
         self._wanted = replace(self._wanted, session=None)
 
@@ -106,14 +106,17 @@ class ChatClient:
         return await self.agent_runtime.runtime.sessions.get_mode(self._local_session.session_id)
 
     async def stored_mode(self) -> ToolMode | None:
-        """What a session that is continued was left in, whether or not that is open now."""
+        """The mode stored with a continued session, whether or not it is open now."""
         if self._local_session is None:
             return None
         stored = (await self.agent_runtime.runtime.sessions.get(self._local_session.session_id)).stored_mode
         return ToolMode(stored) if stored in ToolMode.__members__ else None
 
     def resume_command(self, mode: ToolMode | None = None) -> str:
-        """The command that continues here: what was opened holds for one process alone."""
+        """The command that continues this session.
+
+        It repeats the mode and roots: they apply to one process.
+        """
         words = ["interlock", "chat"]
         if self.session_id is not None:
             words += ["--session", self.session_id]
@@ -127,19 +130,19 @@ class ChatClient:
         return shlex.join(words)
 
     async def model(self) -> str:
-        """Who answers the next task: the person's choice, else the agent's, else everybody's."""
+        """The model for the next task: the person's choice, else the agent's, else the default."""
         chosen, agent = self._wanted.model, self._wanted.agent
         if self.session_id is not None:
             session = await self.agent_runtime.runtime.sessions.get(self.session_id)
             chosen, agent = session.model, session.agent
         if chosen is None and agent is not None:
-            # A file that is gone or wrong by now is told when a task begins.
+            # A missing or invalid agent file is reported when a task starts.
             with suppress(UserError):
                 chosen = self.agent_runtime.agents.load(agent).model
         return chosen or self.agent_runtime.models.usual
 
     async def switch_mode(self, mode: ToolMode) -> None:
-        """Now, or for the session that the first words will make."""
+        """Switch the session's mode, or set the mode for the session to be created."""
         if self._local_session is not None:
             await self.agent_runtime.runtime.mode_switch.switch(
                 self._local_session.session_id, mode, who=self.person
@@ -158,7 +161,7 @@ class ChatClient:
             )
 
     async def authority(self) -> "Authority":
-        """What the next task may do."""
+        """The authority of the next task."""
         from interlock.policy.policy import NO_RESTRICTION
         from interlock.wiring.authority_inputs import AT_WORK
 
@@ -172,7 +175,7 @@ class ChatClient:
         ).authority
 
     async def build(self, question: "Question", answer: "Mapping[str, Any] | None" = None) -> "Task":
-        """Have an approved plan built, or approve it and have it built."""
+        """Build an approved plan; with `answer`, approve it first."""
         plans = self.agent_runtime.plans
         if answer is None:
             return (await plans.build(question.id, who=self.person)).task
@@ -182,7 +185,7 @@ class ChatClient:
         return await self.agent_runtime.runtime.sessions.history(self.session_id) if self.session_id else []
 
     async def tasks(self) -> "list[Task]":
-        """Those of the session, the newest first."""
+        """The tasks of the session, newest first."""
         return await self.agent_runtime.tasks.list_tasks(session_id=self.session_id or "")
 
     async def last_denial(self) -> dict[str, Any] | None:
@@ -192,7 +195,7 @@ class ChatClient:
         return await self.agent_runtime.runtime.database.read(lambda db: read_last_denial(db, session_id))
 
     async def answer_of(self, task: "Task") -> str:
-        """The last words of a task, whoever worked on it; empty where it has none."""
+        """The task's final answer, whichever process worked on it; empty if it has none."""
         from interlock.sessions.transcript import read_task_messages
 
         place = (task.session_id, task.message_seq, task.id)
@@ -201,7 +204,7 @@ class ChatClient:
         return said[-1].content if is_answer else ""
 
     async def was_ended_by_limit(self, task: "Task") -> bool:
-        """Whether a limit ended the task, as the log has it."""
+        """Whether the log says that a limit ended the task."""
         import orjson
 
         from interlock.agent.limits import LIMIT_NAMES
@@ -241,7 +244,7 @@ class ChatClient:
 async def open_chat_client(
     wanted: ChatOptions, show: "ShowEvent", *, is_one_task: bool = False, usual_log_level: str | None = None
 ) -> AsyncIterator[ChatClient]:
-    """`is_one_task`: nobody stays to answer questions, or to write what begins with a slash."""
+    """Open a client. With `is_one_task`, questions and slash commands are unavailable."""
     from interlock.policy.verdict import ModeSwitchMethod
     from interlock.sessions.models import EXEC
     from interlock.wiring.agents import open_agent_runtime
@@ -257,7 +260,7 @@ async def open_chat_client(
         way = ModeSwitchMethod.command if is_one_task else ModeSwitchMethod.terminal
         agent_runtime = open_agent_runtime(runtime, someone_can_answer=not is_one_task, way=way)
         chat_client = ChatClient(agent_runtime, wanted, show, EXEC if is_one_task else "cli")
-        # A page that follows the same session sees the text as it comes.
+        # Publish deltas, so that a page following this session shows text as it arrives.
         listening = asyncio.create_task(agent_runtime.listen())
         try:
             await chat_client.check()
@@ -269,6 +272,6 @@ async def open_chat_client(
 
 
 def event_json(event: "AgentEvent") -> dict[str, object]:
-    """For machines: the event's name in snake case, and its fields."""
+    """The event as JSON: its name in snake case, and its fields."""
     name = "".join(f"_{c.lower()}" if c.isupper() else c for c in type(event).__name__).lstrip("_")
     return {"type": name.removesuffix("_info"), **asdict(event)}

@@ -1,4 +1,4 @@
-"""`interlock completion`: what a shell needs to complete our commands."""
+"""`interlock completion`: completion scripts for shells."""
 
 import sys
 from typing import Literal

@@ -1,4 +1,4 @@
-"""`interlock backup`, `restore` and `db`: the store as a whole."""
+"""`interlock backup`, `restore` and `db`: operations on the whole database."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ app = App(name="db", help="Maintain the database.", help_format="plaintext")
 
 
 async def backup(file: Path, *, json: AsJson = False) -> int:
-    """Write the whole store into one new file, while Interlock may go on working.
+    """Write the whole database to one new file. Interlock may keep running.
 
     Parameters
     ----------
     file
-        Where to write it; it must not exist.
+        Where to write it; the file must not exist.
     """
     from interlock.db.backup import create_backup
 
@@ -33,14 +33,14 @@ async def backup(file: Path, *, json: AsJson = False) -> int:
 
 
 def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
-    """Fill the store from a backup. The backup is verified before anything is replaced.
+    """Fill the database from a backup. The backup is verified before anything is replaced.
 
     Parameters
     ----------
     file
-        A file that `interlock backup` wrote.
+        A file written by `interlock backup`.
     replace
-        Replace the store that is there. An SQLite file is kept beside the new one; PostgreSQL is not.
+        Replace the existing database. An SQLite file is kept next to the new one; PostgreSQL is not.
     """
     from interlock.config.settings import load_settings
     from interlock.core.errors import UserError

@@ -1,4 +1,4 @@
-"""`interlock doctor`: looks at everything that can be wrong with an installation, and says so."""
+"""`interlock doctor`: checks an installation and prints what is wrong with it."""
 
 import platform
 import sys
@@ -19,7 +19,7 @@ _STYLE = {GOOD: "green", WARNING: "yellow", BAD: "red"}
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheckResult:
-    """`package` is what Debian calls the program that it is about."""
+    """The result of one check. `package` is the Debian package of the program checked."""
 
     what: str
     state: str
@@ -28,7 +28,7 @@ class DoctorCheckResult:
 
 
 def doctor(*, json: AsJson = False) -> int:
-    """Check this installation and say what is wrong."""
+    """Check this installation and print the problems found."""
     from interlock.config.settings import load_settings
     from interlock.core.errors import InterlockError
 
@@ -92,7 +92,7 @@ def _typos() -> list[DoctorCheckResult]:
 
 
 def _denied_nothing(settings: "Settings") -> list[DoctorCheckResult]:
-    """A rule that matches nothing must not look as if it did."""
+    """Report deny rules that match no tool: they protect nothing."""
     from interlock.config.sources import given_variable_name
     from interlock.wiring import build_registry
 
@@ -116,7 +116,7 @@ def _tool_modes(settings: "Settings") -> list[DoctorCheckResult]:
 
 
 def _own_program(settings: "Settings") -> list[DoctorCheckResult]:
-    """Whoever may write there decides what the next start of Interlock is."""
+    """Report roots that contain Interlock's own code: an agent could change what runs at the next start."""
     from interlock.config.directories import reject_writable_code_paths, roots_with_own_program
     from interlock.config.sources import given_variable_name
 
@@ -137,7 +137,7 @@ def _own_program(settings: "Settings") -> list[DoctorCheckResult]:
 
 
 def _programs(settings: "Settings") -> list[DoctorCheckResult]:
-    """The programs that tools run. Without one, its tools cannot be used."""
+    """Check the programs that tools run. Tools whose program is missing cannot be used."""
     from interlock.wiring import programs
 
     findings = []
@@ -150,9 +150,9 @@ def _programs(settings: "Settings") -> list[DoctorCheckResult]:
 
 
 def _sandbox(settings: "Settings") -> list[DoctorCheckResult]:
-    """What confines commands, tried out now, and what it leaves open.
+    """Probe the sandbox and report what it does not restrict.
 
-    Without a sandbox it is a failure where the shell could otherwise be used.
+    A missing sandbox is a failure only where the shell tools would otherwise be usable.
     """
     import asyncio
 
@@ -193,7 +193,7 @@ def _sandbox(settings: "Settings") -> list[DoctorCheckResult]:
 
 
 def _images(settings: "Settings") -> DoctorCheckResult:
-    """Whether images can be made, and where they would be asked for. Nothing is sent."""
+    """Whether images can be generated, and at which endpoint. Sends nothing."""
     from interlock.config.image_endpoint import image_endpoint
     from interlock.config.url_checks import url_origin
 
@@ -211,7 +211,7 @@ def _images(settings: "Settings") -> DoctorCheckResult:
 
 
 def _nats(settings: "Settings") -> list[DoctorCheckResult]:
-    """Whether what wakes workers on other machines can be reached; they work without it, only later."""
+    """Whether NATS is reachable. Workers on other machines run without it, but start later."""
     import asyncio
 
     from interlock.wiring import check_nats
@@ -331,7 +331,7 @@ def _policy(settings: "Settings") -> DoctorCheckResult:
 
 
 def _mcp(settings: "Settings") -> DoctorCheckResult:
-    """Which foreign servers there are, and what is to be done about them. None is started."""
+    """List the MCP servers and the steps they need. Starts none of them."""
     import asyncio
 
     from interlock.core.logging import log_to_stderr

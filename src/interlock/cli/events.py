@@ -1,4 +1,4 @@
-"""`interlock events`: the log as a tree, as a tail, exported, verified, and anchored."""
+"""`interlock events`: shows, follows, exports, verifies and anchors the log."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 app = App(name="events", help="Read and verify the event log.", help_format="plaintext")
 
 POLL_SECONDS = 0.25
-# What was decided by the rules that held then.
+# Kinds decided by an authority, whose digest is shown.
 _JUDGED = {"tool_call.started", "tool_call.denied"}
 
 
@@ -86,7 +86,7 @@ def _print_lineage(lineage: "ProcessTree", session: str, *, json: bool) -> None:
 
 
 def _print_tree(root: "EventNode", stream: str, depth: int = 0) -> None:
-    """With the numbers of that stream; others would be taken for them."""
+    """Print the tree. Only events of `stream` get numbers: others would be mistaken for its own."""
     for below, event in root.walk(depth):
         number = event.header.seq if event.header.stream == stream else ""
         print_line(f"{number:>6}  {'  ' * below}{_summary(event)}")
@@ -142,7 +142,7 @@ async def tail(
             if not events:
                 if not follow:
                     return ExitCode.ok
-                # Whoever reads it from a pipe waits for it.
+                # A reader of a pipe waits for these lines.
                 sys.stdout.flush()
                 await asyncio.sleep(POLL_SECONDS)
 
@@ -176,10 +176,10 @@ async def export(
 
     place: EventExportCursor | None
     async with open_cli_runtime() as runtime:
-        # What is not there is told before a file is made for it.
+        # Report a missing session before creating the file.
         place = await runtime.database.read(begin)
         with open_export(out) as write:
-            # Each page is a short reading of its own: a slow reader holds nobody up.
+            # One short read per page: a slow reader blocks no other process.
             while place is not None:
                 at = place
                 lines, place = await runtime.database.read(lambda db: read_event_export_page(db, at))  # noqa: B023
@@ -313,7 +313,7 @@ async def sweep(*, json: AsJson = False) -> int:
 
 
 def _parse_after(session: str | None, after: str | None) -> "LogCursor":
-    """What --after says. Within a session a place is a number; over all it is a cursor."""
+    """Parse --after: a sequence number within a session, a cursor over all sessions."""
     from interlock.core.errors import BadUsage
     from interlock.core.text import safe_excerpt
     from interlock.log.read import LOG_START, LogCursor, parse_event_number
@@ -363,7 +363,7 @@ def _print_event(event: Any, *, all_streams: bool, json: bool) -> None:
 
 
 def _summary(event: Any) -> str:
-    """One line that tells an event: when, what kind, and what matters about it."""
+    """One line for an event: its time, kind and relevant fields."""
     from interlock.log.tree import payload_of
 
     when = local_time(event.header.time_us)
@@ -375,7 +375,7 @@ def _summary(event: Any) -> str:
         if name not in hidden and value not in (None, "", [], {})
     )
     if event.header.kind in _JUDGED:
-        # Enough of it for `interlock policy show`.
+        # Enough digits for `interlock policy show`.
         facts += f" authority={told.get('authority_digest', '')[:12]}"
     if event.is_erased:
         facts += " (content erased)"
@@ -390,5 +390,5 @@ def _short(value: Any) -> str:
 
 
 def _is_of(given: str | None, task: str) -> bool:
-    """A task that was handed over is named after the one that did so, with a dot."""
+    """Whether an id is of this task or of one delegated from it, whose id is `<task>.<n>`."""
     return given is not None and (given == task or given.startswith(f"{task}."))

@@ -1,4 +1,4 @@
-"""`interlock exec`: one task for a script. The answer is on stdout, what happens meanwhile on stderr."""
+"""`interlock exec`: runs one task for a script. The answer goes to stdout, progress to stderr."""
 
 import asyncio
 import re
@@ -33,30 +33,30 @@ async def execute(
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=())] = False,
     json: AsJsonLines = False,
 ) -> int:
-    """Work on one task until it is done, and print the answer. There is nobody to ask.
+    """Run one task until it ends, and print the answer. Questions are not available.
 
     Parameters
     ----------
     task
-        What is to be done; - reads it from the input.
+        The task; - reads it from stdin.
     mode
-        The mode to work in; it is opened for this process alone.
+        The mode to work in; it is opened for this process only.
     root
-        A folder to work in, instead of the configured ones.
+        A directory to work in, instead of the configured ones.
     session
-        Continue this session instead of a new one.
+        Continue this session instead of starting a new one.
     agent
-        Let this agent of the workspace do it.
+        Run the task with this agent of the workspace.
     model
-        The model to ask, one of those that are configured.
+        The model to use, one of the configured models.
     quiet
-        Nothing on stderr but faults.
+        Print only errors on stderr.
     json
-        Print what happens as JSON lines instead of the answer.
+        Print events as JSON lines instead of the answer.
     """
     given = parse_chat_options(mode, root, session, agent, model)
     words = _read_task(task)
-    # Whoever gives this process up gives its task up: nobody else should go on with it.
+    # SIGTERM cancels the task, as Ctrl-C does: no other worker should resume it.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     return await (_run_as_json(words, given) if json else _run_as_text(words, given, quiet=quiet))
 
@@ -107,7 +107,7 @@ async def _run_as_json(words: str, given: "ChatOptions") -> int:
 
 
 async def _exit_of(chat_client: "ChatClient", task: "Task") -> ExitCode:
-    """Why a task ended that is not done."""
+    """The exit code for a task that ended without being done."""
     from interlock.runtime.task_rows import TaskStatus
 
     if task.status is TaskStatus.done:

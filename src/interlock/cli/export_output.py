@@ -1,4 +1,4 @@
-"""Where exports are written: stdout, or a new file. Files and pipes get the very bytes that were hashed."""
+"""Destinations of exports: stdout or a new file. Files and pipes get exactly the bytes that were hashed."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ WriteLines = Callable[[Iterable[bytes]], None]
 
 @contextmanager
 def open_export(out: Path | None) -> Iterator[WriteLines]:
-    """Takes lines a page at a time. Half of a file is none: it goes where something is in the way."""
+    """Yield a function that writes lines a page at a time. On an error, the incomplete file is deleted."""
     if out is None:
         yield _to_terminal if sys.stdout.isatty() else _to_pipe
         return

@@ -1,4 +1,4 @@
-"""`interlock init`: a workspace to begin with."""
+"""`interlock init`: creates a workspace."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from interlock.cli.output import AsJson, note, print_json, print_line
 
 
 def init(*, workspace: Path | None = None, json: AsJson = False) -> int:
-    """Make the workspace: the files that tell a model about you and your rules, and the folders.
+    """Create the workspace: its directories, and the files that describe you and your rules to the model.
 
-    What is there already stays as it is.
+    Existing files are not changed.
 
     Parameters
     ----------
     workspace
-        The folder, instead of WORKSPACE_DIR.
+        The directory, instead of WORKSPACE_DIR.
     """
     from interlock.agent.workspace_template import CreationStatus, create_workspace_files
     from interlock.config.settings import load_settings
@@ -36,7 +36,7 @@ def init(*, workspace: Path | None = None, json: AsJson = False) -> int:
 
 
 def _checked(given: Path) -> Path:
-    """Absolute, and out of every agent's reach: the same rules as for WORKSPACE_DIR."""
+    """The absolute path, checked by the rules of WORKSPACE_DIR: outside every agent's reach."""
     from pydantic import ValidationError
 
     from interlock.config.settings import Settings

@@ -1,4 +1,4 @@
-"""`interlock`: finds the command, runs it, and turns every known failure into one line.
+"""`interlock`: finds the command, runs it, and prints every known failure as one line.
 
 Command groups are registered by module path and imported when chosen, and `--help` is answered from a table
 before cyclopts is loaded: importing everything would cost more than most commands do.
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
     from rich.panel import Panel
 
-# What a disk says that takes no more.
+# Errors of a disk that accepts no more data.
 _NOT_WRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
-# What shows the names that there are, for somebody who gave another one.
+# The command that lists the valid ids, for each error about an unknown one.
 _SHOWN_BY = {
     "SESSION_NOT_FOUND": "interlock sessions list --group all",
     "TASK_NOT_FOUND": "interlock tasks list",
@@ -88,7 +88,7 @@ def build_app() -> "App":
 
 
 def _shows_default(default: object) -> str | None:
-    """That an option is off, or empty, until it is given goes without saying."""
+    """The default to show; None for options that are off or empty by default."""
     return None if default is None or default is False or default in ((), "") else str(default)
 
 
@@ -102,7 +102,7 @@ def run(tokens: list[str] | None = None) -> int:
     given = sys.argv[1:] if tokens is None else tokens
     try:
         if given[:1] == ["help"]:
-            # As many write it: interlock help, interlock help chat.
+            # `interlock help` and `interlock help chat` work as --help does.
             given = [*given[1:], "--help"]
         if given in ([], ["--help"], ["-h"]):
             code: object = _print_overview()
@@ -111,7 +111,7 @@ def run(tokens: list[str] | None = None) -> int:
             code = build_app()(given)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output has gone; that is its business, not an error.
+        # The reader of our output closed the pipe. That is not an error.
         _discard_output()
         return ExitCode.ok
     except KeyboardInterrupt:
@@ -123,9 +123,9 @@ def run(tokens: list[str] | None = None) -> int:
 
 
 def _open_missing_streams() -> None:
-    """A caller may have closed some: nothing comes from there, and what would go there is dropped.
+    """Open /dev/null for standard streams that the caller closed.
 
-    So is what stderr does not take, because its disk is full: the work itself goes on.
+    Failed writes to stderr, on a full disk for example, are dropped: the work continues.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -134,7 +134,7 @@ def _open_missing_streams() -> None:
 
 
 def _install_exception_hooks() -> None:
-    """What nobody catches, in a thread or a finaliser too, Python would print as it is."""
+    """Escape uncaught tracebacks, also of threads and finalisers, which Python would print raw."""
 
     def tell(error: BaseException | None) -> None:
         if error is not None:
@@ -151,7 +151,7 @@ def _usage_panel(error: "CycloptsError") -> "Panel":
     words = " ".join(["interlock", *(error.command_chain or ())])
     told, argument = str(error), error.argument
     if isinstance(error, MissingArgumentError) and argument is not None and argument.index is not None:
-        # It is known by its place, and nobody has to write the name that it has as an option.
+        # A positional argument: do not show the name it would have as an option.
         told = f"{words} needs {argument.name.lstrip('-').upper()}."
     elif isinstance(error, UnusedCliTokensError):
         told = f"{words}: unexpected argument: {' '.join(error.unused_tokens or ())}"
@@ -170,7 +170,7 @@ def _discard_output() -> None:
 
 
 def _print_overview() -> int:
-    """The first help page, from the table above alone: asking what there is should take no time."""
+    """Print the first help page from the table above, without importing any command."""
     width = max(len(name) for name in _GROUPS)
     lines = [f"  {name:<{width}}  {text}" for name, (_, text) in _GROUPS.items()]
     more = "  --help after any command shows its options; --version prints the version."
@@ -195,12 +195,12 @@ def _safe(text: str, *, lines: bool = False) -> str:
 
 
 def _fail(error: Exception) -> int:
-    """Every failure is one line on stderr, without secrets and without anything a terminal obeys."""
+    """Print a failure as one line on stderr, without secrets or terminal control characters."""
     from interlock.core.errors import BadUsage, InterlockError, ModeNotOpen
 
     sentence = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.errno in _NOT_WRITTEN and not error.filename:
-        # What is about a file names it; this is our own output.
+        # An error about a file names it; this one is about our own output.
         sentence = f"the output cannot be written: {error.strerror}"
     if not isinstance(error, InterlockError | OSError):
         sentence = f"unexpected error ({type(error).__name__}): {sentence}"

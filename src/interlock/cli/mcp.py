@@ -1,4 +1,4 @@
-"""`interlock mcp`: servers of foreign tools. At this command line the person is the operator."""
+"""`interlock mcp`: servers of foreign tools. The person at this command line is the operator."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ app = App(
 
 Flag = Annotated[bool, Parameter(negative=())]
 Each = Parameter(consume_multiple=False, negative=())
-# Of a description in a table; with the tool's name, all of it is shown.
+# Characters of a description shown in a table; with the tool's name given, all of it is shown.
 MAX_BRIEF_CHARS = 120
 _STATES = {
     "classed": "usable as classified",
@@ -55,9 +55,9 @@ async def add(
     header
         An HTTP header for the URL, in the form of --env.
     readable
-        An additional folder or file that the command may read, such as its installation folder.
+        An additional directory or file that the command may read, such as its installation directory.
     roots
-        The command's access to the opened folders: none, read or write.
+        The command's access to the opened directories: none, read or write.
     network
         Let the command use the network, if the operator allows it for commands.
     """
@@ -93,7 +93,7 @@ async def add(
 
 
 def _relative_files(command: tuple[str, ...]) -> list[str]:
-    """What is there from here, and will not be from there. A program is looked for on the path."""
+    """Arguments that are files relative to this directory, which the server will not find from its own."""
     return [word for word in command[1:] if not word.startswith(("/", "-")) and Path(word).is_file()]
 
 
@@ -245,7 +245,7 @@ def _class_text(tool: dict[str, Any]) -> str:
 
 
 def _use(tools: dict[str, int]) -> str:
-    """By the states of its tools, where nothing speaks against the server itself."""
+    """A summary by the states of the server's tools, if the server itself is usable."""
     if tools.get("classed"):
         return "usable"
     if tools.get("changed"):
@@ -275,7 +275,7 @@ def _print_tool(tool: dict[str, Any]) -> None:
 
 
 def _note_state(server: dict[str, Any]) -> None:
-    """What is missing before an agent can use it, and the commands for that."""
+    """Print why the server is not usable yet, and the commands to run next."""
     if server["unavailable"]:
         note(f"warning   not usable here: {server['unavailable']}")
     for step in server["next"]:

@@ -1,4 +1,4 @@
-"""How facts are printed: tables for people, JSON for machines, always on stdout."""
+"""Output of results on stdout: tables for people, JSON for machines."""
 
 import re
 import sys
@@ -13,21 +13,21 @@ from cyclopts import Parameter, validators
 
 from interlock.core.text import escape_control_characters, to_json_value
 
-# C1 controls and the characters that reorder text.
+# C1 controls and characters that reorder text.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print the same facts as JSON.")]
-# What comes as it happens; the command says of what kind.
+# For streamed output; each command documents its own lines.
 AsJsonLines = Annotated[bool, Parameter(name="--json", negative=())]
-# An export has no other form.
+# An export has only this format.
 AlwaysJson = Annotated[
     bool, Parameter(name="--json", negative=(), help="No effect: an export is always JSON lines.")
 ]
-# What is longer, such as a path, may be broken where there is no room.
+# Longer words, such as paths, may be broken where the terminal is narrow.
 LONG_WORD = 20
 GAP = 3
 PIPE_COLUMNS = 200
-# So many processes.
+# A number of processes.
 WorkerCount = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=64))]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=1_000_000))]
 
@@ -42,7 +42,7 @@ def print_json_line(value: object) -> None:
 
 
 def print_json_bytes(line: bytes) -> None:
-    """A line that is JSON already, with its end."""
+    """Print a line that is already JSON, newline included."""
     sys.stdout.write(_harmless(line.decode()))
 
 
@@ -51,37 +51,37 @@ def _json(value: object, option: int) -> str:
 
 
 def _harmless(text: str) -> str:
-    """JSON that is safe to look at: what a terminal would obey is escaped, which JSON allows."""
+    """Escape terminal control characters in JSON text, which JSON allows."""
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_line(text: str = "") -> None:
-    """One line, whatever is in it."""
+    """Print one line; control characters and newlines are escaped."""
     sys.stdout.write(escape_control_characters(text) + "\n")
 
 
 def print_text(text: str) -> None:
-    """A text of its own lines."""
+    """Print a text of several lines; other control characters are escaped."""
     sys.stdout.write(escape_control_characters(text, lines=True) + "\n")
 
 
 def note(text: str) -> None:
-    """For the person, not for a pipe."""
-    # What was printed before it comes before it, also where both go to one place.
+    """Print to stderr, for the person rather than a pipe."""
+    # Keep the order of the output where stdout and stderr go to the same place.
     with suppress(OSError):
         sys.stdout.flush()
     sys.stderr.write(escape_control_characters(text, lines=True) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles: bool = False) -> None:
-    """A plain table that fits its content; cells may carry rich markup when `styles` is set."""
+    """Print a plain table as wide as its content; with `styles`, cells may contain rich markup."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     given = [[escape_control_characters(str(cell)) for cell in row] for row in rows]
-    # A pipe has no width: let every row stay on its line.
+    # A pipe has no width: keep every row on one line.
     room = get_terminal_size().columns if sys.stdout.isatty() else PIPE_COLUMNS
     plain = [[_plain(cell, styled=styles) for cell in cells] for cells in zip(columns, *given, strict=True)]
     widths, is_tight = _fitted(plain, room)
@@ -96,13 +96,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles
 
 
 def _fitted(cells: list[list[str]], room: int) -> tuple[list[int], bool]:
-    """How wide each column is, the widest made narrower first, and whether even the gaps are.
+    """The width of each column, the widest shrunk first, and whether the gaps shrink as well.
 
-    A name that is broken in two cannot be copied. A date may be, where there is no other way.
+    A broken name cannot be copied, so names shrink last; dates may be broken before them.
     """
     widths = [_widest(line for cell in column for line in cell.split("\n")) for column in cells]
     words = [min(_widest(word for cell in column for word in cell.split()), LONG_WORD) for column in cells]
-    # By what stands first a row is known.
+    # The first column identifies the row: never break its words.
     words[0] = _widest(word for cell in cells[0] for word in cell.split())
     least = [width if width <= LONG_WORD else word for width, word in zip(widths, words, strict=True)]
     if _taken(least, GAP) > room:
@@ -131,7 +131,7 @@ def _plain(cell: str, *, styled: bool) -> str:
 
 
 def is_narrow(columns: int) -> bool:
-    """Whether it is a terminal with fewer columns. A pipe has no width."""
+    """Whether stdout is a terminal with fewer columns. A pipe has no width."""
     return sys.stdout.isatty() and get_terminal_size().columns < columns
 
 

@@ -1,4 +1,4 @@
-"""`interlock policy`: the matrix of tools and modes, and the judgement of one call."""
+"""`interlock policy`: the matrix of tools and modes, and the evaluation of one call."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ async def matrix(*, json: AsJson = False) -> int:
     if json:
         print_json(matrix_json(registry, real, opened, open_modes))
         return ExitCode.ok
-    # On a narrow terminal the modes are worth more than the group.
+    # On a narrow terminal, the modes matter more than the group.
     about = ("effect",) if is_narrow(NARROW) else ("group", "effect")
     rows = [
         [
@@ -67,7 +67,7 @@ async def explain(
     args
         Its arguments as a JSON object; omit them to evaluate the tool alone.
     root
-        A folder to evaluate paths against, instead of the configured ones.
+        A directory to evaluate paths against, instead of the configured ones.
     """
     from interlock.policy.verdict import ModeSwitchMethod
     from interlock.wiring.policy_views import explain as judged
@@ -137,7 +137,7 @@ def _print_explanation(answer: dict[str, Any]) -> None:
 
 
 def _mark(verdict: Any) -> str:
-    """Most tools are simply not made for a mode; whoever else says no is named."""
+    """Yes or no, with the layer that denied unless it is the tool's own declaration."""
     from interlock.policy.verdict import DeniedTool, PolicyLayer
 
     if not isinstance(verdict, DeniedTool):

@@ -1,4 +1,4 @@
-"""`interlock questions`: what tools asked, and the answers to it."""
+"""`interlock questions`: questions that tools asked, and their answers."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -41,7 +41,7 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True)
 class _AnswerOptions:
-    """The answer in the short forms of the command line."""
+    """An answer in the short options of the command line."""
 
     yes: bool
     no: bool
@@ -182,7 +182,7 @@ async def close(question: str, *, reason: str = "no answer is expected", json: A
     return ExitCode.ok
 
 
-# -- showing -----------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------
 
 
 def _first_line(question: "Question") -> str:
@@ -216,7 +216,7 @@ def _print_answer(question: "Question") -> None:
         print_text(answer_text(question.read_widget(), question.answer))
 
 
-# -- the short forms ---------------------------------------------------------------------------------
+# -- short options -----------------------------------------------------------------------------------
 
 
 def _from_json(args: str, said: _AnswerOptions) -> Mapping[str, Any]:
@@ -263,7 +263,7 @@ def _names_said(said: _AnswerOptions) -> list[str]:
 
 
 def _answer(widget: "Widget", said: _AnswerOptions) -> dict[str, Any]:
-    """The answer these options mean for that question; whether it fits is judged with the question."""
+    """The answer that these options express for the question. The question service validates it."""
     from interlock.questions.widgets import Confirmation, Feedback, Form, PlanReview, Selection
 
     comment = {} if said.text is None else {"comment": said.text}

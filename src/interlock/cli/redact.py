@@ -1,4 +1,4 @@
-"""`interlock redact`: what the model, the log and the page would see of a text."""
+"""`interlock redact`: shows a text as the model, the log and the page would receive it."""
 
 import codecs
 import sys
@@ -23,7 +23,7 @@ def redact(*, rules: Annotated[bool, Parameter(negative=())] = False, json: AsJs
     Parameters
     ----------
     rules
-        List the rules that hold here instead, with what each of them finds.
+        List the active rules and what each one finds, instead of copying.
     """
     from interlock.config.settings import load_settings
     from interlock.redaction.factory import build_redactor, configured_rules
@@ -40,7 +40,7 @@ def redact(*, rules: Annotated[bool, Parameter(negative=())] = False, json: AsJs
 
 
 def _copy(redactor: "Redactor") -> None:
-    """As soon as something may leave, it does. Bytes that are no UTF-8 pass as they are."""
+    """Write each part as soon as it is known to be safe. Bytes that are not UTF-8 pass unchanged."""
     source, target = cast("BufferedReader", sys.stdin.buffer), sys.stdout.buffer
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     stream = redactor.stream()

@@ -33,11 +33,11 @@ async def open_cli_runtime(
     usual_log_level: str | None = None,
     is_patient: bool = False,
 ) -> "AsyncIterator[Runtime]":
-    """With `sandboxed`, tools may run commands: what confines them is tried out first.
+    """Open the runtime for one command and close it again.
 
-    With `is_checked`, the person is warned of mistyped variables and of tools that this machine lacks.
-    `usual_log_level` holds where the operator has not set LOG_LEVEL. With `is_patient`, a database that is
-    away is waited for.
+    With `sandboxed`, tools may run commands; the sandbox is probed first. With `is_checked`, warn about
+    mistyped variables and tools that this machine lacks. `usual_log_level` applies unless the operator set
+    LOG_LEVEL. With `is_patient`, wait for an unavailable database.
     """
     from interlock.config.settings import load_settings
     from interlock.core.logging import log_to_stderr
@@ -52,12 +52,12 @@ async def open_cli_runtime(
         settings = settings.model_copy(update={"log_level": usual_log_level})
     log_to_stderr(settings.log_level)
     try:
-        # What is worse is told first.
+        # Report the worse problem first.
         settings.reject_sensitive_roots(roots or (), "--root")
         reject_writable_code_paths(roots or settings.tool.allowed_roots or ())
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    # Without a folder to work in there is no shell, and nothing to confine.
+    # Without a root there is no shell, and nothing to confine.
     has_roots = bool(roots or settings.tool.allowed_roots)
     sandbox = await select_sandbox(settings, roots) if sandboxed and has_roots else NO_SANDBOX
     runtime = None
@@ -85,7 +85,7 @@ async def open_cli_runtime(
 async def open_cli_agent_runtime(
     *, sandboxed: bool = False, is_checked: bool = False, is_patient: bool = False
 ) -> "AsyncIterator[AgentRuntime]":
-    """With whoever works in it, for commands about tasks."""
+    """Open the agent runtime, for commands about tasks."""
     from interlock.wiring.agents import open_agent_runtime
 
     async with open_cli_runtime(
@@ -99,7 +99,7 @@ async def open_cli_agent_runtime(
 
 
 def _warn_of_typos() -> None:
-    """Whoever misspells what should close something is not to learn of it from what was left open."""
+    """Warn about mistyped variables: a misspelled restriction would silently restrict nothing."""
     from interlock.config.effective_settings import unknown_variables
 
     for name, near in unknown_variables().items():
@@ -128,7 +128,7 @@ def parse_mode_argument(value: str) -> ToolMode:
 
 
 def resolve_root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
-    """The folders named with --root, resolved; None when none was named."""
+    """The directories given with --root, resolved; None if none was given."""
     named, roots = list(given), []
     for path in named:
         resolved = path.resolve()
@@ -137,7 +137,7 @@ def resolve_root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
         if not is_utf8(str(resolved)):
             raise BadUsage(f"--root {path}: it resolves to a folder whose name is not valid UTF-8")
         if any(symlinks_on_path(path)):
-            # Somebody who worked in the folder above may have put the link there.
+            # An agent that could write to the parent directory may have created the symlink.
             note(f"--root {path} resolves to {resolved}")
         roots.append(resolved)
     try:

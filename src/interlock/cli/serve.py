@@ -1,4 +1,4 @@
-"""`interlock serve`: the page, the sockets, and a worker that does what is asked there."""
+"""`interlock serve`: the page, the WebSocket gateway, and a worker."""
 
 import asyncio
 import sys
@@ -27,24 +27,24 @@ async def serve(
     worker: bool = True,
     workers: WorkerCount | None = None,
 ) -> int:
-    """Serve the page and the socket, and work on what is asked there, until Ctrl-C or SIGTERM.
+    """Serve the page and the gateway, and work on tasks, until Ctrl-C or SIGTERM.
 
-    It prints a link that logs one browser in. More links: interlock token link.
+    Prints a link that logs in one browser. For more links: interlock token link.
 
     Parameters
     ----------
     open
         Modes that people may switch to, besides those of SESSION_OPEN_MODES: chat, plan, coding.
     root
-        A folder to work in, instead of those of TOOL_ALLOWED_ROOTS.
+        A directory to work in, instead of those of TOOL_ALLOWED_ROOTS.
     host
         The address to listen on instead of GATEWAY_HOST.
     port
         The port to listen on instead of GATEWAY_PORT; 0 takes a free one.
     worker
-        With --no-worker, tasks are left to other processes: interlock worker.
+        With --no-worker, leave tasks to other processes: interlock worker.
     workers
-        Work in so many processes of their own instead of in this one.
+        Work in this many separate processes instead of in this one.
     """
     opened = [parse_mode_argument(name.strip()) for name in open.split(",") if name.strip()]
     _say_on_the_command_line(host, port, resolve_root_arguments(root))
@@ -62,7 +62,7 @@ async def serve(
 
 
 def _say_on_the_command_line(host: str | None, port: int | None, roots: tuple[Path, ...] | None) -> None:
-    """The same settings, with the same checks, whoever gives them, and for workers of its own too."""
+    """Put options into the environment: the settings check them, and worker processes inherit them."""
     import os
 
     from interlock.config.sources import spec_alias
@@ -104,7 +104,7 @@ async def _serve(agent_runtime: "AgentRuntime", worker_host: WorkerHost) -> None
     if (retention := agent_runtime.runtime.retention) is not None:
         beside.append(retention.run_hourly)
     try:
-        # Without whoever works it would take messages that nobody answers.
+        # Without a running worker, the server would accept messages that are never answered.
         await server.run(listening, [*beside, lambda: asyncio.shield(working)], stop)
     finally:
         worker_host.stop()
@@ -122,5 +122,5 @@ def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link:
         "Open this link in a browser. It works once, within ten minutes. For another: interlock token link"
     )
     print_line(link)
-    # Whoever reads it from a pipe waits for it.
+    # A reader of a pipe waits for this line.
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`interlock sessions`: the conversations there are."""
+"""`interlock sessions`: lists, searches, exports, deletes and erases sessions."""
 
 from dataclasses import asdict
 from itertools import chain
@@ -160,7 +160,7 @@ async def export(session: str, *, out: Path | None = None, _json: AlwaysJson = F
 
     def work(db: Any) -> None:
         lines = export_session(db, session)
-        # A session that is not there is told before a file is made for it.
+        # Report a missing session before creating the file.
         first = next(lines)
         with open_export(out) as write:
             write(chain((first,), lines))

@@ -1,4 +1,4 @@
-"""`interlock settings`: what people may change while Interlock runs, below the operator's ceiling."""
+"""`interlock settings`: settings that people may change at run time, below the operator's ceiling."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ async def show(*, json: AsJson = False) -> int:
 
 
 def _show_broken(broken: "UnreadableSettings", *, as_json: bool) -> None:
-    """What is stored, the faults in it, and how to repair them."""
+    """Print the stored settings, their errors, and how to repair them."""
     from interlock.sessions.settings_store import field_paths, flatten_document
 
     if as_json:
@@ -103,7 +103,7 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
 
 
 async def _version(store: "SettingsStore") -> int:
-    """The newest version. One that cannot be read is replaced by the change, and the person is warned."""
+    """The newest version. If it cannot be read, warn that the change replaces it."""
     from interlock.sessions.settings_store import UnreadableSettings
 
     try:

@@ -1,4 +1,4 @@
-"""`interlock tasks`: what people asked for, and what became of it."""
+"""`interlock tasks`: tasks and their status."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -60,7 +60,7 @@ async def list_tasks(
 
 
 def _print_tasks(tasks: "list[Task]", asked: dict[str, str]) -> None:
-    # On a narrow terminal what was asked is worth more than where; `show` tells that.
+    # On a narrow terminal, the request matters more than the session; `show` prints the session.
     where = [] if is_narrow(NARROW) else ["session"]
     rows = [
         [

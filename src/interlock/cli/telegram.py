@@ -1,4 +1,4 @@
-"""`interlock telegram`: a bot through which listed people talk with an agent, and a worker for it."""
+"""`interlock telegram`: a bot for listed people to chat with an agent, and a worker for it."""
 
 import asyncio
 from importlib.util import find_spec
@@ -25,18 +25,18 @@ async def telegram(
     worker: bool = True,
     workers: WorkerCount | None = None,
 ) -> int:
-    """Let listed people talk with an agent in Telegram, until Ctrl-C or SIGTERM.
+    """Run a Telegram bot that lets listed people chat with an agent, until Ctrl-C or SIGTERM.
 
-    The token comes from TELEGRAM_BOT_TOKEN_FILE, and who may write from TELEGRAM_ALLOWED_USERS.
+    The token comes from TELEGRAM_BOT_TOKEN_FILE, the allowed people from TELEGRAM_ALLOWED_USERS.
 
     Parameters
     ----------
     open
         Modes that operators may switch to, besides those of SESSION_OPEN_MODES: chat, plan, coding.
     worker
-        With --no-worker, tasks are left to other processes: interlock worker.
+        With --no-worker, leave tasks to other processes: interlock worker.
     workers
-        Work in so many processes of their own instead of in this one.
+        Work in this many separate processes instead of in this one.
     """
     if find_spec("telegram") is None:
         raise BadUsage(NOT_INSTALLED)
@@ -71,7 +71,7 @@ async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host:
     try:
         await asyncio.wait({stopping, working, *beside}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        # First nothing more comes in, then what runs ends, then it is told.
+        # Stop in this order: incoming messages, running tasks, then the messages about their ends.
         polling, *others = beside
         await _ended(stopping, polling)
         worker_host.stop()
@@ -89,7 +89,7 @@ async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host:
 def _started(
     agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host: "WorkerHost"
 ) -> list[asyncio.Task[None]]:
-    """The one that takes messages in comes first."""
+    """Start the background tasks. The one that polls for messages comes first."""
     parts: list[Callable[[], Coroutine[None, None, None]]] = [
         front.run,
         front.hub.run,

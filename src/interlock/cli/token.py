@@ -1,4 +1,4 @@
-"""`interlock token`: who may come in over the network."""
+"""`interlock token`: credentials for access over the network."""
 
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -129,11 +129,12 @@ async def link(*, port: Port | None = None, json: AsJson = False) -> int:
 
 
 def link_base(gateway: "GatewaySettings", port: int) -> str:
-    """The address that a browser here reaches it by, without anything behind the port."""
+    """The URL under which a local browser reaches the server, without a path."""
     from interlock.gateway.guard import WILDCARD_ADDRESSES
 
     if gateway.host in WILDCARD_ADDRESSES and gateway.allowed_hosts:
-        # As the operator wrote it: any other port would be another name. A proxy may have another scheme.
+        # Keep the name as the operator wrote it: another port would be another origin. A proxy may use
+        # another scheme.
         public = gateway.allowed_hosts[0]
         named = [
             origin for origin in gateway.allowed_origins if origin.lower().endswith(f"//{public.lower()}")

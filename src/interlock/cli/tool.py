@@ -1,4 +1,4 @@
-"""`interlock tool`: what there is, and one call through the same gates, runner and log as any other."""
+"""`interlock tool`: lists tools, and calls one through the same gates, runner and log as an agent."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +32,7 @@ async def list_tools(
     mode
         Only tools that can be used in this mode now.
     root
-        A folder to work in, instead of the configured ones.
+        A directory to work in, instead of the configured ones.
     """
     chosen = parse_mode_argument(mode) if mode else None
     async with open_cli_runtime(
@@ -76,7 +76,7 @@ async def list_tools(
 
 
 def _note_missing(authority: "Authority") -> None:
-    """Tools that the mode allows and something else does not, with the reason."""
+    """Print the tools that the mode allows but another layer denies, with the reason."""
     for name, failure in authority.failures.items():
         if failure.error_code.value != "MODE_DENIED":
             note(f"not now   {name}: {failure.message.removeprefix(f'{name} is ')}")
@@ -106,7 +106,7 @@ async def call(
     mode
         The mode for the call; it is opened for this process only.
     root
-        A folder the tool may work in, instead of the configured ones.
+        A directory the tool may work in, instead of the configured ones.
     session
         Continue this session, in its own mode unless --mode is given. Default: a new session.
     timeout_seconds
@@ -142,7 +142,7 @@ async def call(
 
 
 def _options(mode: str | None, root: tuple[Path, ...]) -> list[str]:
-    """Those that another call of the same session needs as well."""
+    """The options that another call in the same session needs as well."""
     given = ["--mode", mode] if mode else []
     return given + [word for folder in root for word in ("--root", str(folder))]
 
@@ -157,7 +157,10 @@ def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
 
 
 async def _exit_of(done: "CompletedToolCall", calls: "ToolCallSession") -> ExitCode:
-    """Where only a person is missing the code says so: with --ask the same call would be put to one."""
+    """The exit code.
+
+    A call that fails only because no one can answer gets its own: --ask would allow it.
+    """
     if done.result.failure is None:
         return ExitCode.ok
     if await calls.needs_only_answerer(done.tool_name):
@@ -168,7 +171,7 @@ async def _exit_of(done: "CompletedToolCall", calls: "ToolCallSession") -> ExitC
 def _print_done(done: "CompletedToolCall", session_id: str, *, json: bool) -> None:
     result = done.result
     if json:
-        # The id is for undo; a refusal keeps to the fields that a model is given.
+        # The id is for undo. A refusal has only the fields that a model receives.
         identity = {"call_id": done.call_id} if result.ok else {}
         print_json({"session_id": session_id, **identity, **result.as_dict()})
     elif result.failure is None:

@@ -1,4 +1,4 @@
-"""Tool calls of one process: one session, the same gates, runner and log as any other entry."""
+"""Tool calls from one process, in one session, through the same gates, runner and log as any other."""
 
 import difflib
 import json
@@ -64,14 +64,14 @@ class ToolCallSession:
         return CompletedToolCall(call.call_id, authority.names.get(name, name), result)
 
     def without_secrets(self, refused: ToolFailure) -> ToolResult:
-        """What is wrong with a line that never became a call."""
+        """The redacted result for a line that is not a valid call."""
         failure, redacted = redact_failure(refused, self._runtime.redactor)
         return ToolResult(exit_code=1, failure=failure, redacted=redacted)
 
     def with_read_first_hint(
         self, done: CompletedToolCall, arguments: str, options: list[str]
     ) -> CompletedToolCall:
-        """Where the file has to be read first: the command that does it, in the session of this call."""
+        """If the file must be read first, add the command that reads it in the same session."""
         failure = done.result.failure
         if failure is None or failure.error_code is not ErrorCode.READ_REQUIRED:
             return done
@@ -81,14 +81,14 @@ class ToolCallSession:
         return replace(done, result=self.without_secrets(replace(failure, next_action=step)))
 
     async def needs_only_answerer(self, tool_name: str) -> bool:
-        """Whether the tool would be offered if somebody were there to answer."""
+        """Whether the tool would be exposed if a person could answer."""
         mode = await self._current_mode()
         now = await self._runtime.authority(mode, someone_can_answer=self._ask)
         with_somebody = await self._runtime.authority(mode)
         return tool_name in with_somebody.exposed and tool_name not in now.exposed
 
     def advice(self, name: str, failure: ToolFailure) -> str:
-        """The tool that was likely meant, of all there are; the refusal names those of this mode."""
+        """The most similar name among all tools. The refusal names only those of this mode."""
         if failure.error_code is not ErrorCode.TOOL_NOT_FOUND:
             return ""
         near = difflib.get_close_matches(name, [entry.tool.name for entry in self._runtime.registry], n=1)
@@ -96,7 +96,7 @@ class ToolCallSession:
         return f"did you mean {near[0]}? To list the tools: interlock tool list" if is_news else ""
 
     async def _current_mode(self) -> ToolMode:
-        # A session that was deleted meanwhile is not continued.
+        # Do not continue a session that was deleted in the meantime.
         await self._runtime.sessions.get(self.session_id)
         return self._mode or await self._runtime.sessions.get_mode(self.session_id)
 
@@ -105,7 +105,7 @@ class ToolCallSession:
 async def open_tool_call_session(
     mode: ToolMode | None, roots: tuple[Path, ...] | None, session: str | None, title: str, *, ask: bool
 ) -> AsyncIterator[ToolCallSession]:
-    """The calls of a session that is continued, or of a new one."""
+    """Open a new session or continue one, for tool calls."""
     async with open_cli_runtime(opened=[mode] if mode else [], roots=roots, sandboxed=True) as runtime:
         if session is None:
             first = mode or ToolMode.chat_safe
@@ -116,7 +116,7 @@ async def open_tool_call_session(
 
 
 async def call_json_lines(calls: ToolCallSession, default_seconds: float | None) -> None:
-    """One answer for every line, in order; a line that is no call is answered as well."""
+    """Print one result per line, in order, also for lines that are not valid calls."""
     threads = DaemonThreadPool("interlock-input")
     while line := await threads.start(_read_line):
         if not line.strip():
@@ -131,7 +131,7 @@ async def call_json_lines(calls: ToolCallSession, default_seconds: float | None)
 
 
 def _read_line() -> bytes:
-    """The next line, or what is left of one that is too long to be a call; empty at the end."""
+    """Read a line; empty at the end of the input. The rest of an overlong line is discarded."""
     stream = sys.stdin.buffer
     line = stream.readline(MAX_LINE_BYTES)
     if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
@@ -142,7 +142,7 @@ def _read_line() -> bytes:
 
 
 def _parsed(line: bytes) -> tuple[Any, dict[str, Any] | ToolFailure]:
-    """The id of a line, and the call it asks for or what is wrong with it."""
+    """The line's id, and its call or what is wrong with it."""
     if line == b"\x00":
         return None, _no_call(f"the line is longer than {MAX_LINE_BYTES} bytes")
     try:
@@ -158,7 +158,7 @@ def _parsed(line: bytes) -> tuple[Any, dict[str, Any] | ToolFailure]:
 
 
 def _identity_of(line: bytes) -> Any:
-    """The id of a line that has half a character (a lone surrogate) in it, so that its answer is found."""
+    """The id of a line that contains a lone surrogate, so that its result can be matched."""
     try:
         identity = json.loads(line)["id"]
         orjson.dumps(identity)

@@ -1,4 +1,4 @@
-"""`interlock undo`: takes back what was done to files."""
+"""`interlock undo`: reverts changes to files."""
 
 from typing import TYPE_CHECKING
 
@@ -13,17 +13,17 @@ _DONE = {"created": "removed", "replaced": "restored", "deleted": "recreated", "
 
 
 async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int:  # noqa: A002 - it is the argument's name
-    """Take back what a session, a task or a single call did to files.
+    """Undo the changes that a session, a task or a single call made to files.
 
-    A file that somebody changed since is left as it is. What is taken back is kept as well: the undo has
-    an id of its own, and can be undone by it. What commands (bash) changed is not kept and stays.
+    Files changed since then are not touched. The undo has its own id, by which it can be undone. Changes
+    made by commands (bash) are not recorded and cannot be undone.
 
     Parameters
     ----------
     id
         The session, task or call that made the changes.
     dry_run
-        Only show which changes would be taken back, newest first, and of each file the oldest.
+        Only show which changes would be undone, newest first, with the oldest change of each file.
     """
     from interlock.wiring import local_actor
 
@@ -31,7 +31,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
         redact = runtime.redactor.value
         if dry_run:
             entries = await runtime.undo.find_entries(id)
-            # Of several changes of one file the oldest: that is what becomes of the file.
+            # Of several changes to one file, the oldest: undo restores the state before it.
             oldest = {entry.change.path: entry.change for entry in entries}
             changes = [
                 {

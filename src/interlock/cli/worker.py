@@ -1,4 +1,4 @@
-"""`interlock worker` and `interlock supervisor`: work on whatever tasks there are, in all sessions."""
+"""`interlock worker` and `interlock supervisor`: work on the tasks of all sessions."""
 
 import asyncio
 import os
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 
 
 async def worker(*, supervised: bool = False, spawned: str | None = None) -> int:
-    """Take up tasks until it is told to stop (Ctrl-C or SIGTERM): what runs is then finished or left.
+    """Work on tasks until Ctrl-C or SIGTERM. Running tasks are then finished or interrupted.
 
-    A second Ctrl-C does not wait. What is left is gone on with by the next worker, from the log.
+    A second Ctrl-C does not wait. The next worker resumes interrupted tasks from the log.
 
     Parameters
     ----------
     supervised
-        Also stop when standard input ends, as it does with the process that started it.
+        Also stop when standard input ends, as it does with the process that started this one.
     spawned
-        The event by which that process tells of this one.
+        The event in which that process recorded the start of this one.
     """
-    # One that gave up would be taken for one that crashes. A supervisor has checked for all its workers.
+    # Wait for the database: a supervisor would count an early exit as a crash. It has made the checks
+    # already.
     async with open_cli_agent_runtime(
         sandboxed=True, is_checked=not supervised, is_patient=True
     ) as agent_runtime:
@@ -50,14 +51,14 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
 
 
 async def supervisor(*, workers: WorkerCount = 2) -> int:
-    """Keep worker processes running until it is told to stop (Ctrl-C or SIGTERM).
+    """Keep worker processes running until Ctrl-C or SIGTERM.
 
-    One that ends is started again; one that ends again and again is given up, and the log tells it.
+    A worker that ends is restarted. One that keeps failing is given up, which the log records.
 
     Parameters
     ----------
     workers
-        How many.
+        The number of worker processes.
     """
     async with open_cli_runtime(sandboxed=True, is_checked=True) as runtime:
         keeping = build_supervisor(runtime, workers)
@@ -70,7 +71,7 @@ async def supervisor(*, workers: WorkerCount = 2) -> int:
 
 
 class InProcessWorker:
-    """A worker in this process. Told to stop twice, it leaves at once what runs."""
+    """A worker in this process. A second stop interrupts running tasks at once."""
 
     def __init__(self, agent_runtime: "AgentRuntime", *, spawned: str | None = None) -> None:
         self._runtime = agent_runtime.runtime
@@ -101,13 +102,17 @@ class InProcessWorker:
 
 
 def build_supervisor(runtime: "Runtime", workers: int) -> "WorkerSupervisor":
-    """Its workers have the modes that are open here, and are otherwise set up as this process is."""
+    """Build a supervisor.
+
+    Its workers have the modes that are open here, and the environment of this process.
+    """
     from interlock.runtime.supervisor import SupervisorLimits, WorkerSupervisor
 
     given = runtime.settings.worker
     modes = ",".join(sorted(mode.value for mode in runtime.authority_inputs.open_modes))
     return WorkerSupervisor(
-        # -P: it may stand in a folder that agents write to, and would load what lies there before its own.
+        # -P: the current directory may be writable to agents, and Python would import modules from it
+        # first.
         (sys.executable, "-P", "-m", "interlock", "worker", "--supervised"),
         workers=workers,
         log=runtime.log,
@@ -127,7 +132,7 @@ def _when_interrupted(call: Callable[[], None]) -> None:
 
 
 async def _when_input_ends(call: Callable[[], None]) -> None:
-    """A pipe whose other end is gone: nobody looks after this process any more."""
+    """Run `call` when stdin is closed: the supervising process has ended."""
 
     class Watching(asyncio.Protocol):
         def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Who does the work of a front end: this process, processes of its own, or others."""
+"""Where a front end's tasks run: in this process, in child processes, or elsewhere."""
 
 import asyncio
 import signal
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 class WorkerHost(Protocol):
-    """Whoever does the work."""
+    """Runs the tasks of a front end."""
 
     async def run(self) -> None:
-        """Until it is told to stop, and has."""
+        """Run until stopped."""
 
     def stop(self) -> None:
-        """Finish or leave what runs. Told twice, it does not wait."""
+        """Finish or interrupt running tasks. A second call does not wait."""
 
     def has_room(self) -> bool: ...
 
 
 class ExternalWorkers:
-    """Other processes work."""
+    """Tasks are left to other processes."""
 
     def __init__(self) -> None:
         self._stopped = asyncio.Event()
@@ -39,7 +39,7 @@ class ExternalWorkers:
 
 
 def choose_worker_host(agent_runtime: "AgentRuntime", *, worker: bool, workers: int | None) -> WorkerHost:
-    """As the options say: so many processes, else one worker in this one, else nobody."""
+    """Choose by the options: child processes, one worker in this process, or none."""
     from interlock.cli.worker import InProcessWorker, build_supervisor
 
     if workers:
@@ -48,7 +48,7 @@ def choose_worker_host(agent_runtime: "AgentRuntime", *, worker: bool, workers: 
 
 
 def stop_on_signals(worker_host: WorkerHost) -> asyncio.Event:
-    """Set by the first Ctrl-C or SIGTERM; the second hurries whoever works."""
+    """Return an event set by the first Ctrl-C or SIGTERM; a second one stops the worker host at once."""
     stop = asyncio.Event()
 
     def interrupted() -> None:

@@ -1,4 +1,4 @@
-"""`interlock workflow`: the workflows of the workspace, and runs of them."""
+"""`interlock workflow`: the workflows of the workspace, and their runs."""
 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -102,7 +102,7 @@ async def run(
     mode
         The mode of the run and the ceiling of every step; it is opened for this process only.
     root
-        A folder to work in, instead of the configured ones.
+        A directory to work in, instead of the configured ones.
     model
         One of the configured models.
     json
@@ -219,7 +219,7 @@ async def resume(
     mode
         With --here: the mode to open for this process; it must be the run's own.
     root
-        With --here: a folder to work in, instead of the configured ones.
+        With --here: a directory to work in, instead of the configured ones.
     """
     from interlock.cli.workflow_run import continue_run_here
 
@@ -243,7 +243,7 @@ async def retry(
     mode
         With --here: the mode to open for this process; it must be the run's own.
     root
-        With --here: a folder to work in, instead of the configured ones.
+        With --here: a directory to work in, instead of the configured ones.
     """
     from interlock.cli.workflow_run import continue_run_here
 
@@ -281,7 +281,7 @@ async def change(agent_runtime: "AgentRuntime", what: str, run_id: str) -> "Work
 
 @asynccontextmanager
 async def _folder() -> "AsyncIterator[WorkflowDirectory]":
-    """The workflows' folder alone: to look at files, no store is needed."""
+    """Open only the workflow directory: reading files needs no database."""
     from interlock.agent.definitions import AgentDirectory
     from interlock.config.settings import load_settings
     from interlock.wiring import build_registry, tool_names
@@ -291,7 +291,7 @@ async def _folder() -> "AsyncIterator[WorkflowDirectory]":
     yield open_workflow_directory(workspace, tools, AgentDirectory(workspace / "agents", tools))
 
 
-# -- showing -------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------
 
 
 def _description(checked: "WorkflowCheck") -> str:

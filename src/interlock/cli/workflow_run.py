@@ -1,4 +1,4 @@
-"""Works on a run of a workflow in this process, and tells where it is."""
+"""Runs a workflow in this process and prints its progress."""
 
 import asyncio
 import sys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from interlock.workflow.run_rows import NodeVisit
 
 LOOK_SECONDS = 0.2
-# Of what a step answered, and of the calls that were refused or failed.
+# Limits for printing a step's answer, and its refused or failed calls.
 MAX_LINES, MAX_CALLS, MAX_CHARS = 6, 10, 300
 _FAILED_CALLS = """
 SELECT kind, facts, content FROM events WHERE stream = ? AND task = ? AND content IS NOT NULL
@@ -44,7 +44,7 @@ async def start_run_here(
             try:
                 await runs.start(session.id, name, text, who=chat_client.person)
             except UserError:
-                # Nobody could do anything with a session whose run was never begun.
+                # A session whose run never started is of no use.
                 await chat_client.agent_runtime.tasks.delete_session(session.id, who=chat_client.person)
                 raise
             return await _task(chat_client, session.id)
@@ -77,11 +77,11 @@ async def continue_run_here(
 
 
 def _ignore_event(_event: "AgentEvent") -> None:
-    """What the steps said and what went wrong is told with their nodes, from the log."""
+    """Ignore events: answers and failed calls are printed with their nodes, from the log."""
 
 
 async def _task(chat_client: "ChatClient", run_id: str) -> "Task":
-    """The task of the step that the run is at; where there is none, the last one."""
+    """The task of the run's current step; if there is none, the newest task."""
     shown = await chat_client.agent_runtime.runs.shown(run_id)
     if shown.task is not None:
         return shown.task
@@ -98,7 +98,7 @@ class _RunFollower:
         self._is_over = asyncio.Event()
 
     async def see_through(self, begin: "Callable[[], Awaitable[Task]]") -> int:
-        """Until it is done, stuck, or waits for somebody who is not here."""
+        """Run until done, stuck, or waiting for a person who is not here."""
         note(f"run       {self._run_id}")
         local_session = self._chat_client.talk_in(self._run_id)
         watching = asyncio.create_task(self._watch())
@@ -107,7 +107,7 @@ class _RunFollower:
             while await self._goes_on(local_session):
                 pass
         finally:
-            # Not cancelled: what it is about to tell would be lost.
+            # Do not cancel it: its last output would be lost.
             self._is_over.set()
             await asyncio.wait({watching})
             await self._look()
@@ -126,7 +126,7 @@ class _RunFollower:
             return question is None
         await self._look()
         if (answer := prompt_for_question(question)) is None:
-            # The run waits on.
+            # The run keeps waiting.
             return False
         try:
             await local_session.answer(question, answer)
@@ -141,12 +141,12 @@ class _RunFollower:
                 await asyncio.wait_for(self._is_over.wait(), LOOK_SECONDS)
 
     async def pass_over(self) -> None:
-        """What happened before is not told again."""
+        """Mark the earlier visits as printed."""
         visits = (await self._chat_client.agent_runtime.runs.book.run_state(self._run_id)).visits
         self._told |= {visit.number: visit.status.value for visit in visits}
 
     async def _look(self) -> None:
-        """Tell what changed of the nodes since the last look."""
+        """Print the nodes whose status changed since the last look."""
         from interlock.workflow.json_views import visit_json
         from interlock.workflow.run_rows import RunNotFound
 
@@ -165,7 +165,7 @@ class _RunFollower:
                     note(_line(visit))
 
     async def _tell_work(self, visit: "NodeVisit") -> None:
-        """Of a step that ended: which calls were refused or failed, and what it answered."""
+        """Print a finished step's refused or failed calls, and its answer."""
         if visit.task_id is None or visit.ended_us is None:
             return
         place = (self._run_id, visit.task_id)

@@ -14,11 +14,11 @@ _RANGE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1
 
 
 class _TooMany(Exception):
-    """It stands for more words than anybody writes by hand."""
+    """The word expands to more words than a person would write."""
 
 
 def expand_braces(word: Word) -> list[Word]:
-    """Every word it stands for; the word itself where there are no braces, or far too many."""
+    """Every word it expands to; the word itself without braces, or with far too many."""
     if not any(isinstance(part, LiteralText) and not part.quoted and "{" in part.text for part in word):
         return [word]
     parts = _split(word)
@@ -85,7 +85,7 @@ class _Expansion:
         return found
 
     def _choices(self, index: int, depth: int) -> list[list[Part]]:
-        """What the braces that open here stand for; nothing where they mean themselves."""
+        """The expansions of the braces that open here; none if they are literal."""
         closed = self._partners.get(index)
         if closed is None:
             return []

@@ -1,10 +1,9 @@
-"""The built-in rules: what is plainly destructive, or changes who may do what.
+"""The built-in rules: commands that are plainly destructive, or change permissions.
 
-Those about devices are in `device_rules.py`, those about the machine itself in
-`machine_rules.py`.
+Rules about devices are in `device_rules.py`, those about the machine itself in `machine_rules.py`.
 
-They are advice on top of the kernel's wall. What they cannot see is left to it, and so is everything
-that is destructive only inside the folders that were opened.
+They are advice in addition to the sandbox. What they cannot see is left to it, and so is everything that is
+destructive only inside the opened directories.
 """
 
 from interlock.commands import rules as tests

@@ -39,7 +39,7 @@ _VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class DenylistEntry:
-    """One entry, and why it can never match where that is so."""
+    """One entry, and why it can never match, if so."""
 
     text: str
     program: str
@@ -93,7 +93,7 @@ def _fault(text: str, program: str) -> str:
 
 
 def _operands(command: ExtractedCommand) -> tuple[str, ...]:
-    """The words that are no options, without the values of options before a subcommand."""
+    """The words that are not options, without the values of options before a subcommand."""
     taking = _VALUES.get(command.name, ())
     found: list[str] = []
     is_value = False

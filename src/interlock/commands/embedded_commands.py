@@ -1,7 +1,7 @@
-"""Programs that are told what to run by an option, a setting or a name: `git rebase -x`, `tar -I`, `PAGER`.
+"""Commands given to programs in an option, setting or variable: `git rebase -x`, `tar -I`, `PAGER`.
 
-What they are told is text for a shell. A language of a program's own (`awk`, `python -c`, `sed`, `make`) is
-not read: what is written in it is left to the kernel's wall.
+Such values are text for a shell. Other languages (`awk`, `python -c`, `sed`, `make`) are not parsed: what
+is written in them is left to the sandbox.
 """
 
 import re
@@ -78,7 +78,7 @@ _GIT_SETTINGS = re.compile(
 
 
 def commands_in_options(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """What these words are told to run. `words[0]` is the program's name without its folder."""
+    """The commands that these options run. `words[0]` is the program's name without its directory."""
     match words[0]:
         case "git":
             yield from _git(words)
@@ -100,7 +100,7 @@ def commands_in_options(words: tuple[str, ...]) -> Iterator[Wrapped]:
 
 
 def commands_in_variable(variable: str, value: str) -> Iterator[Wrapped]:
-    """What a variable tells other programs to run."""
+    """The command that other programs run from a variable."""
     if variable in COMMAND_VARIABLES:
         yield WrappedScript(unmarked(value).lstrip("|-"))
 
@@ -120,7 +120,7 @@ def _values(words: tuple[str, ...], options: tuple[str, ...]) -> Iterator[str]:
 
 
 def _ssh(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """On this very machine it is what a shell would run; elsewhere it is not for us to judge."""
+    """For ssh to this machine, the command it runs; other machines are out of scope."""
     for value in _values(words, ("-o",)):
         if found := _SSH_TELLING.match(value):
             yield WrappedScript(found[1])
@@ -148,7 +148,7 @@ def _git(words: tuple[str, ...]) -> Iterator[Wrapped]:
 
 
 def _git_clean(before: tuple[str, ...], rest: tuple[str, ...]) -> Iterator[Wrapped]:
-    """It removes everything that is not kept in the repository, in its folder or in those it is given."""
+    """`git clean` removes all untracked files, in its directory or in those it is given."""
     if any(map(_FORCE.match, rest)) and not any(map(_DRY_RUN.match, rest)):
         operands = [word for word in rest[1:] if not word.startswith("-")]
         folders = [None, *_values(before, ("-C",))]

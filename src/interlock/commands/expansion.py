@@ -1,6 +1,6 @@
-"""What the words of a parsed command become, as far as that is known before it runs.
+"""What the words of a parsed command expand to, as far as that is known before it runs.
 
-A word becomes plain text in which `UNKNOWN` stands for text that cannot be known, and `PATTERN` before
+A word becomes plain text in which `UNKNOWN` represents text that cannot be known, and `PATTERN` precedes
 each character that the shell would match against file names.
 """
 
@@ -41,13 +41,13 @@ def is_known(text: str) -> bool:
 
 
 def unmarked(text: str) -> str:
-    """The text as it was written: a pattern's characters are ordinary ones again."""
+    """The text as written, with pattern characters as ordinary ones."""
     return text.replace(PATTERN, "")
 
 
 @dataclass(slots=True)
 class ShellScope:
-    """What a shell knows at one point of a script."""
+    """The state of a shell at one point of a script."""
 
     home: str
     folder: str
@@ -56,12 +56,12 @@ class ShellScope:
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     functions: dict[str, FunctionDefinition] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    # Where it was before the last `cd`, and what `pushd` left for `popd` to return to.
+    # The directory before the last `cd`, and the stack of `pushd`.
     before: str = UNKNOWN
     left: tuple[str, ...] = ()
 
     def inner(self) -> "ShellScope":
-        """A subshell's scope: it knows all of it, and what it changes is its own."""
+        """The scope of a subshell: it sees everything, and its changes are its own."""
         return ShellScope(
             self.home,
             self.folder,
@@ -86,7 +86,7 @@ class ShellScope:
             self.variables[name] = values
 
     def choose(self, name: str, values: tuple[str, ...]) -> None:
-        """A loop's variable: each of these, one after the other."""
+        """Set a loop's variable to each of these values in turn."""
         self.set(name, (UNKNOWN,))
         if len(self.choices) < MAX_VARIABLES and sum(map(len, values)) <= MAX_VALUE:
             self.choices[name] = values
@@ -111,7 +111,7 @@ class ShellScope:
 
 @dataclass(frozen=True, slots=True)
 class ExpansionContext:
-    """What expanding needs beside the scope: what a script prints, where that is known, and a bound."""
+    """What expansion needs besides the scope: the output of a script, if known, and a budget."""
 
     printed: Callable[[Script, ShellScope], str | None]
     budget: ParseBudget
@@ -236,7 +236,7 @@ class _Splitter:
         self._open = None
 
     def _values(self, part: Part) -> tuple[str, ...]:
-        """The texts it stands for: more than one only for `$@` and arrays."""
+        """The texts a part expands to: more than one only for `$@` and arrays."""
         match part:
             case LiteralText():
                 return (part.text,)

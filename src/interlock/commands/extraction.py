@@ -1,7 +1,7 @@
-"""Every command that a text would run, as far as it can be seen: one flat list for the rules to judge.
+"""Extracts every command that a text would run, as far as visible, as a flat list for the rules.
 
-It walks the parsed tree in the order of the text, remembers what variables, functions and `cd` make known,
-and looks through shells, wrappers and substitutions. It runs nothing.
+It walks the syntax tree in the order of the text, tracks variables, functions and `cd`, and looks through
+shells, wrappers and substitutions. It runs nothing.
 """
 
 import re
@@ -44,7 +44,7 @@ WORK_PER_CHARACTER = 20
 WORK_AT_LEAST = 50_000
 COST_OF_CODE = 100
 
-# Stands as the program of a function that starts itself more than once.
+# The program name used for a function that starts itself more than once.
 SELF_STARTING = "a function that starts itself"
 
 _DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
@@ -70,13 +70,13 @@ class ExtractedCommand:
 
     @property
     def name(self) -> str:
-        """The program's name without its folder, and without what a variable may add to it."""
+        """The program's name without its directory, and without unknown text from a variable."""
         return self.program.rpartition("/")[2].replace(UNKNOWN, "")
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionResult:
-    """The commands, and the texts that could not be parsed, with the folder they would run in."""
+    """The commands, and the texts that could not be parsed, with the directory they would run in."""
 
     commands: list[ExtractedCommand]
     unread: list[tuple[str, str]]
@@ -92,7 +92,7 @@ def extract_commands(text: str, home: str, folder: str) -> ExtractionResult:
 
 
 class _Walker:
-    """With `is_judged` false it only finds out what a script prints: the script was seen before."""
+    """Walks a script. With `is_judged` false it only computes the output of a script walked before."""
 
     def __init__(self, budget: ParseBudget, depth: int = 0, *, is_judged: bool = True) -> None:
         self.seen = ExtractionResult([], [])
@@ -102,9 +102,9 @@ class _Walker:
         self._is_judged = is_judged
 
     def script(self, script: Script, scope: ShellScope, stdin: str | None = None) -> str | None:
-        """Walks over it; what it prints, where that is known.
+        """Walk a script; returns its output, if known.
 
-        What comes in goes to each of the first commands: which of them reads it is not known.
+        The input goes to each of the first commands: which of them reads it is not known.
         """
         if self._depth >= MAX_DEPTH:
             raise CannotParse(f"its commands are nested more than {MAX_DEPTH} deep")
@@ -163,7 +163,7 @@ class _Walker:
             return
         inner = self._subshell(scope)
         inner.arguments = None
-        # It is judged as it stands, and once more where it is called with arguments.
+        # It is judged here, and again where it is called with arguments.
         inner.functions.pop(node.name, None)
         if is_fork_bomb(node):
             self._emit(ExtractedCommand((SELF_STARTING,), (), scope.folder, node.source))
@@ -197,7 +197,7 @@ class _Walker:
         return static_output(words, given) if printed is None else printed
 
     def _run(self, command: ExtractedCommand, scope: ShellScope) -> str | None:
-        """Walks over what the command runs in turn; what that prints, where it is known."""
+        """Walk what the command runs in turn; returns its output, if known."""
         printed: list[str | None] = []
         name = unmarked(command.name)
         function = scope.functions.get(command.program)
@@ -271,7 +271,7 @@ class _Walker:
                         scope,
                     )
 
-    # -- what a command leaves behind --
+    # -- effects on the shell's state --
 
     def _assign(self, assignment: ShellAssignment, scope: ShellScope) -> None:
         expander = self._expander(scope)
@@ -320,10 +320,10 @@ class _Walker:
                 scope.set(found[1], (before + unmarked(found[3]),))
                 self._tell(found[1], found[3], scope)
 
-    # -- what is inside words --
+    # -- commands within words --
 
     def _nested(self, words: tuple[Word, ...], scope: ShellScope) -> None:
-        """Walks over what the words of a command run before it."""
+        """Walk the commands that are substituted into these words."""
         for word in words if self._is_judged else ():
             for part in word:
                 match part:
@@ -340,7 +340,7 @@ class _Walker:
     def _redirects(
         self, redirects: tuple[Redirection, ...], scope: ShellScope
     ) -> tuple[tuple[tuple[str, str], ...], str | None]:
-        """The files, and the text that comes in where it is written out."""
+        """The files, and the literal input text, if any."""
         found: list[tuple[str, str]] = []
         given: str | None = None
         for redirect in redirects:
@@ -361,7 +361,7 @@ class _Walker:
         return WordExpander(scope, self._means)
 
     def _printed(self, script: Script, scope: ShellScope) -> str | None:
-        """What a script prints. It was walked over before: what it runs is not judged twice."""
+        """The output of a script. It was walked before, so its commands are not judged twice."""
         quiet = _Walker(self._budget)
         quiet._depth = self._depth
         printed = quiet.script(script, self._subshell(scope))

@@ -11,14 +11,14 @@ from interlock.commands.word_parser import UNKNOWN
 
 MAX_SOURCES = 100
 
-# Folders for sure: what is copied to them keeps its name.
+# Known directories: a file copied to them keeps its name.
 _FOLDERS = frozenset({"/", "/etc", "/root", "/usr/bin", "/bin"})
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _TO_THE_LAST = frozenset({"cp", "mv", "ln", "install", "rsync", "scp"})
 _TO_ALL = frozenset(
     {"tee", "truncate", "fallocate", "touch", "sponge", "shred", "chmod", "chown", "chgrp", "setfacl"}
 )
-# What they are given they open to change it; `view` and `vim -R` only show it.
+# Editors change the files they are given; `view` and `vim -R` only show them.
 _EDITORS = frozenset({"ed", "ex", "vi", "vim", "nvim", "nano", "pico", "emacs", "mg", "micro", "joe"})
 _REMOVING = frozenset({"rm", "unlink", "rmdir", "srm"})
 # The option that edits in place, after letters that take no value of their own.
@@ -32,7 +32,7 @@ _DUPLICATED = ("of=", "hof=", "wipe=")
 _COPIERS = {"ddrescue": ("", 1), "qemu-img": ("convert", -1), "bmaptool": ("copy", -1), "lz4": ("", 1)}
 # How `socat` names a file that it opens.
 _SOCAT_FILE = re.compile(r"(?:g?open|create?|file):([^,]+)", re.IGNORECASE)
-# Programs that unpack or fetch into a folder, with the option that names it.
+# Programs that unpack or fetch into a directory, with the option that names it.
 _INTO_FOLDER = {
     "tar": ("C", "directory"),
     "unzip": ("d", ""),
@@ -138,7 +138,7 @@ def find_writes(command: ExtractedCommand, home: str) -> Iterator[FileWrite]:
 
 
 def _named(name: str, words: tuple[str, ...], line: ParsedArguments) -> Iterator[FileWrite]:
-    """A file or a folder that an option names, and the file that `patch` is given."""
+    """Files and directories named by an option, and the file given to `patch`."""
     if name == "patch":
         yield from map(FileWrite, line.operands[:1])
     if name in _NAMED_OUTPUT and (path := option_value(words, *_NAMED_OUTPUT[name])):

@@ -1,11 +1,11 @@
-"""Functions that start themselves again and again until nothing else can start."""
+"""Detects functions that start themselves until no other process can start."""
 
 from interlock.commands.syntax_tree import CommandNode as Node
 from interlock.commands.syntax_tree import CompoundCommand, FunctionDefinition, SimpleCommand
 
 
 def is_fork_bomb(function: FunctionDefinition) -> bool:
-    """A fork bomb: twice in one pipeline, or in the background on every way through."""
+    """Whether it calls itself twice in one pipeline, or in the background on every path."""
     body = function.body
     if not isinstance(body, CompoundCommand) or len(body.scripts) != 1:
         return False

@@ -1,7 +1,7 @@
-"""The judge of shell commands: what is plainly destructive, or denied by the operator, is refused.
+"""Judges shell commands: refuses what is plainly destructive, or denied by the operator.
 
-It reads a command as a shell would and judges every program in it. It is advice on top of the kernel's
-wall: what it cannot see is left to the wall, and what is ordinary work is never refused.
+It parses a command as a shell would and judges every program in it. It is advice in addition to the
+sandbox: what it cannot see is left to the sandbox, and ordinary work is never refused.
 """
 
 import re
@@ -44,7 +44,7 @@ class RefusedCommand:
 
 
 class CommandJudge:
-    """Judges commands for one home folder, with the operator's denylist and protected names."""
+    """Judges commands for one home directory, with the operator's denylist and protected names."""
 
     def __init__(self, denylist: Sequence[str], protected_names: tuple[str, ...], home: Path | str) -> None:
         self._rules = load_checked_rules()
@@ -89,7 +89,7 @@ class CommandJudge:
 
     def _protected_by(self, command: ExtractedCommand) -> ProtectedName | None:
         for write in find_writes(command, self._home):
-            # Where the start of a path is not known, its end still tells.
+            # If the start of a path is unknown, its end still identifies it.
             path = (
                 normalize_path(write.path, command.folder)
                 or normalize_path(write.path.lstrip(UNKNOWN), "/")
@@ -97,15 +97,15 @@ class CommandJudge:
             )
             spelled = tuple(fold_name(unmarked(part)) for part in path)
             for rule in self._protected:
-                # To remove a whole repository is the person's to decide; to put another there is not.
+                # Removing a whole repository is the person's decision; replacing it is not.
                 if rule.covers(spelled) and (not write.is_removal or rule.anywhere.matches_whole(spelled)):
                     return rule
         return None
 
     def _crude_commands(self, text: str, folder: str) -> Iterator[ExtractedCommand]:
-        """What could not be parsed, cut at everything that might divide commands.
+        """Commands of an unparsable text, split at everything that might separate commands.
 
-        Every word that names a program of a rule is taken for one, so that a rule which might apply does.
+        Every word that names a program of a rule is taken as one, so that a rule that might apply does.
         """
         count = 0
         for piece in _PIECES.split(text):
@@ -129,7 +129,7 @@ class CommandJudge:
 
 
 class RuleSet:
-    """The rules by program: most programs are in none."""
+    """The rules by program: most programs have none."""
 
     def __init__(self, rules: Sequence[CommandRule]) -> None:
         self._all = tuple(rules)
@@ -159,7 +159,7 @@ class RuleSet:
 
 @lru_cache(maxsize=1)
 def load_checked_rules() -> RuleSet:
-    """The built-in rules. One whose examples it does not judge rightly stops the start."""
+    """The built-in rules. A rule that misjudges its own examples prevents the start."""
     check_examples(BUILTIN_RULES)
     return RuleSet(BUILTIN_RULES)
 

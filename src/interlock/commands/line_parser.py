@@ -1,4 +1,4 @@
-"""What stands between and beside the words of a line: blanks, comments, redirections, assignments."""
+"""Parses what is between the words of a line: blanks, comments, redirections, assignments."""
 
 import re
 from abc import ABC
@@ -102,7 +102,7 @@ class LineParser(WordParser, ABC):
             )
 
     def _body(self, awaited: _PendingHereDocument) -> str:
-        """The lines up to the delimiter, or to the end of the text where it never comes."""
+        """The lines up to the delimiter, or to the end of the text if it is missing."""
         lines: list[str] = []
         while self.position < len(self.text):
             end = self.text.find("\n", self.position)

@@ -92,7 +92,7 @@ class ShellParser(LineParser):
         return keyword not in closers or not keyword
 
     def _separator(self) -> bool:
-        """Reads what stands between two pipelines; whether the first runs in the background."""
+        """Read the separator of two pipelines; returns whether the first runs in the background."""
         for operator in ("&&", "||"):
             if self.text.startswith(operator, self.position):
                 self.advance(2)

@@ -1,4 +1,4 @@
-"""What `read` and `mapfile` put into variables, where the text that comes in is known."""
+"""The variables set by `read` and `mapfile`, if their input is known."""
 
 from interlock.commands.expansion import MAX_VARIANTS, ShellScope
 from interlock.commands.word_parser import UNKNOWN
@@ -9,7 +9,7 @@ _VALUES = {"read": "adinNptu", "mapfile": "dnOsucC", "readarray": "dnOsucC"}
 
 
 def apply_read_builtin(words: tuple[str, ...], text: str | None, scope: ShellScope) -> None:
-    """Sets the variables that these words name. What is not known, they hold as unknown."""
+    """Set the variables that these words name; unknown input sets them to `UNKNOWN`."""
     names, options = _names(words)
     array = options.get("a")
     if text is None or "u" in options or UNKNOWN in text:
@@ -43,7 +43,7 @@ def _names(words: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
 
 
 def _records(text: str, delimiter: str | None) -> list[str]:
-    """The lines; with another delimiter also what lies between those, and all of it."""
+    """The lines; with another delimiter, also the parts between those, and the whole text."""
     found = text.splitlines()[:MAX_VARIANTS]
     if delimiter is not None:
         found += [text, *(text.split(delimiter[0])[:MAX_VARIANTS] if delimiter else ())]

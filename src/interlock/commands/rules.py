@@ -14,7 +14,7 @@ from interlock.commands.word_parser import PATTERN, SOME, UNKNOWN
 
 MAX_PATTERN = 64
 
-# What carries the machine: without it nobody comes in any more.
+# Services without which the machine cannot be reached.
 _CARRYING = frozenset({"init", "systemd", "sshd", "launchd", "dbus-daemon"})
 _CARRYING_UNITS = re.compile(
     r"(?:ssh|sshd|dbus|dbus-broker|network|networking|NetworkManager|wpa_supplicant|systemd-.+)"
@@ -23,7 +23,7 @@ _CARRYING_UNITS = re.compile(
 _ENDING_TARGETS = re.compile(
     r"(?:poweroff|reboot|halt|kexec|shutdown|rescue|emergency|runlevel[016])\.target"
 )
-# A pattern of names in which no letter is written out fits every process.
+# A pattern without any literal letter matches every process.
 _SAYS_NOTHING = re.compile(r"(?:\[[^\]]*\]|\\[wWdDsSbB]|[.^$*+?|()])*")
 
 _STOPPING_MESSAGE = re.compile(
@@ -93,10 +93,10 @@ class CommandRule:
     # The first operand must be one of these, or none of those.
     subcommands: tuple[str, ...] = ()
     not_subcommands: tuple[str, ...] = ()
-    # To name many things in a folder, by a pattern or by a search, is as good as `recursive`.
+    # Naming many files of a directory, by a pattern or a search, counts as `recursive`.
     names_suffice: bool = False
     operand: PathClass | None = None
-    # Only what stands before the last operand is taken away, or only the place of a mount counts.
+    # Only operands before the last are removed, or only the mount point counts.
     is_source: bool = False
     is_target: bool = False
     written: PathClass | None = None
@@ -131,7 +131,7 @@ class CommandRule:
             return False
         name = command.name
         if matches_everything(name):
-            # One program after another, whatever they are.
+            # A pattern for any program names none in particular.
             return False
         if PATTERN in name and len(name) <= MAX_PATTERN:
             return any(fnmatchcase(program, unmarked(name)) for program in self.programs)
@@ -160,7 +160,7 @@ def _names_many(word: str) -> bool:
 
 
 def _is_local(command: ExtractedCommand) -> bool:
-    """A program that is named by a path outside the system's folders, or begins with what nobody knows."""
+    """Whether the program's path is outside the system directories, or starts with unknown text."""
     if "/" not in command.program:
         return command.program.startswith(UNKNOWN)
     path = normalize_path(command.program, command.folder)
@@ -170,7 +170,7 @@ def _is_local(command: ExtractedCommand) -> bool:
 
 
 def _mounted_on(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The last operand that is no value of an option, unless it is a place that is there for mounts."""
+    """The last operand that is not an option's value, unless it is a usual mount point."""
     operands = [
         word
         for before, word in pairwise(words)

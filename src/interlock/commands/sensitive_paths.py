@@ -1,5 +1,7 @@
-"""Places that a command must not take away, overwrite or open: whole system and home folders, devices,
-files that the system trusts. Paths are compared as they are written; links are left to the kernel.
+"""Paths that a command must not remove, overwrite or open.
+
+System and home directories as a whole, devices, and files that the system trusts. Paths are compared as
+written; symlinks are left to the sandbox.
 """
 
 import re
@@ -15,7 +17,7 @@ MAX_PATTERN = 64
 
 
 class PathClass(StrEnum):
-    """Where an operand of a rule lies."""
+    """The class of a rule's operand."""
 
     precious = "a system or home folder"
     system = "a system folder"
@@ -53,7 +55,7 @@ _VITAL = tuple(
         "etc/{ssh,systemd,init.d,rc.d,rc?.d,rc.local,inittab,udev,profile,profile.d}{,/**}",
         "etc/{bash.bashrc,bashrc,zshenv,zsh,environment,environment.d,fstab,crypttab}{,/**}",
         "etc/{modules,modules-load.d,modprobe.d,sysctl.conf,sysctl.d,default,machine-id,login.defs}{,/**}",
-        # Which name is which machine, which servers and packages are trusted, how it reaches the network.
+        # Host names, trusted servers and packages, and network configuration.
         "etc/{hosts,hosts.allow,hosts.deny,resolv.conf,nsswitch.conf,ssl,pki,ca-certificates*}{,/**}",
         "etc/{network,netplan,NetworkManager,nftables.conf,iptables,ufw,firewalld}{,/**}",
         "etc/{apt,yum.repos.d,dnf,pacman.conf,apk,xdg/autostart}{,/**}",
@@ -83,7 +85,7 @@ _SEEN_THROUGH = re.compile(r"/proc/(?:self|thread-self|1|\d+)/(?:root|task/\d+/r
 
 
 class PathClassifier:
-    """Knows the places of one judge: its home folder and the folder that work goes on in."""
+    """Classifies paths for one judge, by its home and working directory."""
 
     def __init__(self, home: str, working_folder: str) -> None:
         self.home = home
@@ -96,7 +98,7 @@ class PathClassifier:
         )
 
     def holds(self, place: PathClass, word: str, folder: str) -> bool:
-        """Whether a word, as a path in that folder, names such a place."""
+        """Whether a word, as a path in that directory, is of this class."""
         path = normalize_path(word, folder)
         if path is None:
             return False
@@ -149,7 +151,7 @@ class PathClassifier:
 
 
 def normalize_path(word: str, folder: str) -> tuple[str, ...] | None:
-    """The parts of a path, without `.`, `..` and repeated slashes; None where its start is unknown."""
+    """The parts of a path, without `.`, `..` and repeated slashes; None if its start is unknown."""
     text = word if word.startswith("/") else f"{folder}/{word}"
     if not word or word[0] == UNKNOWN or text[0] != "/" or len(text) > MAX_PATH:
         return None
@@ -167,7 +169,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def matches_everything(word: str) -> bool:
-    """Whether it stands for everything in a folder: `*`, or all that a search found below it."""
+    """Whether it matches everything in a directory: `*`, or all results of a search below it."""
     name = word.rstrip("/").rpartition("/")[2]
     return name == BELOW or (
         PATTERN in name and (unmarked(name) in _EVERYTHING or set(unmarked(name)) == {"*"})
@@ -175,7 +177,7 @@ def matches_everything(word: str) -> bool:
 
 
 def _contents_as_folder(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Everything in a folder is as good as the folder, and so is what was chosen from the whole machine."""
+    """Everything in a directory counts as the directory, and results of a search of `/` as `/`."""
     if path == (SOME,):
         return ()
     while path and matches_everything(path[-1]):
@@ -184,7 +186,7 @@ def _contents_as_folder(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _like(path: tuple[str, ...], places: frozenset[tuple[str, ...]] | set[tuple[str, ...]]) -> bool:
-    """Whether a path, which may have patterns in it, is one of these."""
+    """Whether a path, which may contain patterns, is one of these."""
     if path in places:
         return True
     if not any(PATTERN in part and len(part) <= MAX_PATTERN for part in path):

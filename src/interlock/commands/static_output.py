@@ -31,7 +31,7 @@ _NULL = re.compile(r"\\(?:0{1,3}(?![0-7])|x00?(?![0-9A-Fa-f]))")
 
 
 def static_output(words: tuple[str, ...], stdin: str | None) -> str | None:
-    """The output of one program with these arguments, or None where it is not known."""
+    """The output of one program with these arguments, or None if unknown."""
     if not words or not is_known(words[0]) or any(UNKNOWN in word for word in words):
         return None
     name, arguments = words[0].rpartition("/")[2], words[1:]
@@ -50,7 +50,7 @@ def static_output(words: tuple[str, ...], stdin: str | None) -> str | None:
 
 
 def _find(arguments: tuple[str, ...]) -> str | None:
-    """The folders it starts from, and all that is below them, or some of it where a test chooses."""
+    """The start directories and everything below them, or `SOME` of it if a test selects."""
     starts = list(takewhile(lambda word: word[:1] not in {"-", "(", "!"}, arguments))
     rest = arguments[len(starts) :]
     if _PRINTS_OTHERWISE & set(rest):
@@ -65,7 +65,7 @@ def _find(arguments: tuple[str, ...]) -> str | None:
 
 
 def _named(name: str, arguments: tuple[str, ...]) -> str | None:
-    """Paths made from paths. Links are not followed: what they are is not known here."""
+    """Paths derived from paths. Symlinks are not followed."""
     operands = [word for word in arguments if not word.startswith("-")]
     if name == "readlink" and not any(re.match("-[a-z]*[fem]|--canonicalize", word) for word in arguments):
         return None
@@ -84,7 +84,7 @@ def _parent(path: str) -> str:
 
 
 def _ls(arguments: tuple[str, ...]) -> str | None:
-    """All names in a folder, or those that it is given."""
+    """All names in a directory, or the names it is given."""
     operands = [word for word in arguments if not word.startswith("-")]
     is_given = any(PATTERN in word for word in operands) or any(
         re.match("-[A-Za-z]*d|--directory$", word) for word in arguments
@@ -114,7 +114,7 @@ def _printf(arguments: tuple[str, ...]) -> str | None:
     found: list[str] = []
     while True:
         before = len(rest)
-        # A null character divides names, as a line end does.
+        # A null character separates names, as a newline does.
         found.append(
             _FORMAT.sub(lambda sign: _filled(sign[1], rest), decode_ansi_escapes(_NULL.sub("\n", form)))
         )
@@ -130,7 +130,7 @@ def _filled(sign: str, rest: list[str]) -> str:
 
 
 def _grep(arguments: tuple[str, ...]) -> str | None:
-    """The names of some files, where it is asked for names and looks through folders."""
+    """The names of some files, if it prints names and searches directories."""
     letters = "".join(word for word in arguments if re.fullmatch("-[A-Za-z]+", word))
     if not {"l", "L"} & set(letters) or not {"r", "R"} & set(letters):
         return None
@@ -139,7 +139,7 @@ def _grep(arguments: tuple[str, ...]) -> str | None:
 
 
 def _rg(arguments: tuple[str, ...]) -> str | None:
-    """Names of files, where it is asked for names: of all, or of those in which it finds something."""
+    """File names, if it prints names: of all files, or of those that match."""
     operands = [word for word in arguments if not word.startswith("-")]
     if "--files" in arguments:
         chooses = any(re.match("-[gt]|--(?:i?glob|type)", word) for word in arguments)

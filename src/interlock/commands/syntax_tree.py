@@ -1,11 +1,11 @@
-"""A shell command as a tree: what the parser gives, and what the judge of commands walks over."""
+"""The syntax tree of a shell command: built by the parser, walked by the judge."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
 class CannotParse(Exception):
-    """The text is no shell command this parser understands; the sentence says why."""
+    """The text is not a shell command that this parser understands; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class VariableExpansion:
 
 @dataclass(frozen=True, slots=True)
 class CommandSubstitution:
-    """What a command prints: `$(…)` or its old spelling with backquotes."""
+    """The output of a command: `$(…)` or backquotes."""
 
     script: "Script"
     quoted: bool
@@ -42,9 +42,9 @@ class ProcessSubstitution:
 
 @dataclass(frozen=True, slots=True)
 class UnknownText:
-    """Text nobody knows before it runs, such as arithmetic, and the parts that run to make it.
+    """Text unknown before it runs, such as arithmetic, and the parts that run to produce it.
 
-    `unread` is what stands in backquotes and is no script: bash says so when it comes there, and goes on.
+    `unread` is text in backquotes that is not a script: bash reports it when it runs, and continues.
     """
 
     inside: "Word"

@@ -1,4 +1,4 @@
-"""What a filter makes of a known text: `base64 -d`, `tr`, `rev`, `sort`, `grep`."""
+"""The output of filters for a known text: `base64 -d`, `tr`, `rev`, `sort`, `grep`."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ _CLASSES = {"[:upper:]": "A-Z", "[:lower:]": "a-z", "[:space:]": " \t\n\r", "[:d
 
 
 def apply_filter(name: str, arguments: tuple[str, ...], stdin: str) -> str | None:
-    """What a filter prints of a text, or None where that is not known."""
+    """The output of a filter for a text, or None if unknown."""
     if name == "tee" or (name == "cat" and set(arguments) <= {"-", "-u"}):
         return stdin
     if name in {"sort", "uniq", "tac"} and all(word.startswith("-") for word in arguments):

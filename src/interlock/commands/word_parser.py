@@ -24,8 +24,8 @@ from interlock.commands.syntax_tree import (
 
 MAX_DEPTH = 30
 
-# Stand in a word for text that is not known before it runs, before a character that is a pattern's, and for
-# everything or something below a folder (no characters that a text could have).
+# Markers in a word for: text unknown before it runs, the next character as part of a pattern, and
+# everything or something below a directory (characters that no text contains).
 UNKNOWN = "\0"
 PATTERN = "\1"
 BELOW = "\ufdd0"
@@ -44,7 +44,7 @@ _LETTERS["v"] = "\v"
 
 @dataclass(frozen=True, slots=True)
 class LexerMode:
-    """Where a word is read: what is plain in it, what ends it, what a backslash escapes (None: all)."""
+    """How a word is read: its plain characters, its end, and what a backslash escapes (None: all)."""
 
     plain: re.Pattern[str]
     ends: str
@@ -63,7 +63,7 @@ ARITHMETIC = LexerMode(re.compile(r"[^\\'\"`$()]+"), "()", is_quoted=True, has_q
 
 
 class ParseBudget:
-    """How many more characters may be read. What needs more than it should is hostile."""
+    """The number of characters that may still be read. Text that exceeds it is hostile."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -238,7 +238,7 @@ class WordParser(ABC):
         with self.deeper():
             return self.script_until(closer)
 
-    # -- what begins with a dollar --
+    # -- expansions with a dollar --
 
     def _dollar(self, mode: LexerMode, found: list[Part]) -> None:
         following = self.peek(1)
@@ -278,7 +278,7 @@ class WordParser(ABC):
         return CommandSubstitution(self._nested_script(")"), mode.is_quoted)
 
     def arithmetic(self) -> Word | None:
-        """What stands before `))`; None, and nothing read, where it is two subshells instead."""
+        """The expression before `))`; None, with nothing read, if it is two subshells instead."""
         start, open_parentheses = self.position, 0
         found: list[Part] = []
         with self.deeper():

@@ -1,4 +1,4 @@
-"""Programs that run another program, as data: what may stand before it."""
+"""Programs that run another program, as data: what may precede it."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class WrappedProgram:
-    """A program with its arguments, and the folder it is started in where that is another one."""
+    """A program with its arguments, and the directory it starts in, if another."""
 
     words: tuple[str, ...]
     is_recursive: bool = False
@@ -32,8 +32,8 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 class WrapperSpec:
     """How to find the program in the arguments: options with a value, other words before it.
 
-    A letter that is `glued` has a value only within the same word: `-i` and `-i@`, never `-i @`.
-    `folder` is the option, short and long, that says where the program is started.
+    A letter that is `glued` has a value only within the same word: `-i` and `-i@`, never `-i @`. `folder`
+    is the option, short and long, for the directory in which the program starts.
     """
 
     values: str = ""

@@ -1,6 +1,6 @@
 """Programs that run another program: what they would run.
 
-Each gives `WrappedProgram` (a program with its arguments) or `Code` (text for a shell), or nothing.
+Each yields `WrappedProgram` (a program with its arguments), `WrappedScript` (text for a shell), or nothing.
 """
 
 import re
@@ -44,7 +44,7 @@ _FINDS_ALL = frozenset({"", ".", "*", "^", ".*"})
 
 
 def wrapped_commands(words: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
-    """What these words run. `words[0]` is the program's name without its folder."""
+    """The commands that these words run. `words[0]` is the program's name without its directory."""
     name = words[0]
     yield from commands_in_options(words)
     if name in SHELLS:
@@ -198,7 +198,7 @@ def _shell(words: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
 
 
 def _find(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`find X -delete` removes X recursively, and `{}` stands for everything in X."""
+    """`find X -delete` removes X recursively, and `{}` means everything in X."""
     index = 1
     while index < len(words) and re.match(r"-[HLP]$|-[DO]", words[index]):
         index += 1
@@ -208,7 +208,7 @@ def _find(words: tuple[str, ...]) -> Iterator[Wrapped]:
         index += 1
     starts = starts[:MAX_ARGUMENTS] or ["."]
     if any(word in _FIND_NAMES and words[at + 1 : at + 2] != ("*",) for at, word in enumerate(words)):
-        # Only some of what is below: what it takes is not the folder itself.
+        # Only some files below: not the directory itself.
         starts = [f"{start}/{UNKNOWN}" if start != "/" else start for start in starts]
     while index < len(words):
         if words[index] == "-delete":
@@ -225,7 +225,10 @@ def _find(words: tuple[str, ...]) -> Iterator[Wrapped]:
 
 
 def _fd(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`fd pattern folder… -x program`, and `-X`, which takes all the rest. A bare `.` finds everything."""
+    """`fd pattern directory… -x program`, and `-X`, which takes all the rest.
+
+    A bare `.` finds everything.
+    """
     cut = next((at for at, word in enumerate(words) if word in _FD_ACTIONS), len(words))
     template = tuple(word for word in words[cut + 1 :] if word != ";")
     pattern, *starts = WrapperSpec(_FD_VALUES, _FD_LONG_VALUES).operands(words[:cut]) or [""]

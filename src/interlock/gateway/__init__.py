@@ -1,5 +1,6 @@
-"""The way in over the network: one page, one WebSocket, and who may use them.
+"""Network access: one page, one WebSocket, and their authentication.
 
-It asks and tells; what may be done is decided by the layers below it, as it is for every other way in.
-It must never build objects, run a tool by itself, or answer a request that has not passed its doors.
+The gateway passes requests on and publishes events; the layers below decide what is allowed, as for every
+other entry. It must never build objects, run a tool itself, or answer a request that has not passed its
+guard.
 """

@@ -1,4 +1,4 @@
-"""The HTTP side: the page, logging in, the socket, downloads, and what a watchdog asks."""
+"""The HTTP application: the page, login, the WebSocket, downloads, health checks and metrics."""
 
 import asyncio
 import tempfile
@@ -35,7 +35,7 @@ from interlock.sessions.export import export_session
 _log = StructuredLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-# A client that has not sent its few bytes by then does not mean to.
+# A client that has not sent its few bytes by then is dropped.
 BODY_SECONDS = 10.0
 CHUNK = 65_536
 
@@ -47,7 +47,7 @@ IS_THERE = "SELECT 1"
 
 
 class Gateway:
-    """Builds the application. What has to run beside it is started by whoever serves it."""
+    """Builds the application. Its background tasks (`beside`) are started by the server."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Gateway:
         self._browser_days = browser_days
         self._limits = limits
         self._logins = LoginRateLimiter()
-        # One at a time: each reads much of the store.
+        # One at a time: each export reads much of the store.
         self._exporting = asyncio.Lock()
 
     def beside(self) -> tuple[Callable[[], Awaitable[None]], ...]:
-        """What has to run for as long as the application does."""
+        """The background tasks that must run as long as the application does."""
         return self.services.hub.run, self.sockets.run
 
     def app(self) -> Starlette:
@@ -93,7 +93,7 @@ class Gateway:
         ]
         return Starlette(routes=routes, exception_handlers={InterlockError: self._told})
 
-    # -- coming in --
+    # -- login --
 
     async def page(self, _request: Request) -> Response:
         return Response((STATIC / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
@@ -132,7 +132,7 @@ class Gateway:
         return response
 
     async def whoami(self, request: Request) -> Response:
-        """A page asks whether it is let in: that it is not is an answer, and no error in its console."""
+        """Report whether the page is logged in. "No" is a normal answer, so that browsers log no error."""
         who = await self._who(request)
         if who is None and "authorization" in request.headers:
             return _unknown()
@@ -140,12 +140,12 @@ class Gateway:
 
     async def _who(self, connection: HTTPConnection) -> ClientIdentity | None:
         who = await self._bearer_of(connection)
-        # The server below keeps their connections before those of strangers.
+        # The server keeps authenticated connections before others.
         connection.scope[SCOPE_AUTHENTICATED] = who is not None
         return who
 
     async def _bearer_of(self, connection: HTTPConnection) -> ClientIdentity | None:
-        """By the token where one is given, else by the cookie."""
+        """The identity by the token if one is given, else by the cookie."""
         given = connection.headers.get("authorization")
         if given is not None:
             scheme, _, secret = given.partition(" ")
@@ -154,7 +154,7 @@ class Gateway:
             return await self.credentials.check_bearer(secret.strip())
         return await self.credentials.check_cookie(connection.cookies.get(self._cookie, ""))
 
-    # -- the socket --
+    # -- WebSocket --
 
     async def socket(self, socket: WebSocket) -> None:
         who = await self._who(socket)
@@ -174,10 +174,10 @@ class Gateway:
             for session_id in tuple(connection.subscriptions):
                 await self.services.hub.leave(session_id, connection)
 
-    # -- what is asked by machines --
+    # -- monitoring --
 
     async def healthz(self, _request: Request) -> Response:
-        """A full disk is no fault of the process: to start it again would not help."""
+        """Healthy also with a full disk: a restart would not help."""
         reserve = self.services.database.reserve
         if reserve is not None and reserve.shortage() is not None:
             return PlainTextResponse("ok, but the disk of the store is full or almost full")
@@ -227,7 +227,7 @@ class Gateway:
     async def _download(
         self, lines: Callable[[StoreConnection], Iterator[bytes]], name: str
     ) -> StreamingResponse:
-        """Written aside first: somebody who reads slowly must not hold the store's snapshot."""
+        """Write to a temporary file first: a slow reader must not hold the store's snapshot."""
 
         def write(connection: StoreConnection) -> IO[bytes]:
             file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when it was sent
@@ -249,7 +249,7 @@ class Gateway:
         )
 
     async def _told(self, _request: Request, error: Exception) -> Response:
-        """It may quote what was asked for, and so a secret that should not have been."""
+        """Answer with an error, redacted: it may quote the request, and so a secret."""
         if isinstance(error, UserError):
             status = 404 if isinstance(error, SessionNotFound) else 400
             return PlainTextResponse(self.services.redactor.text(str(error)), status)
@@ -263,7 +263,7 @@ JSON = "application/json"
 
 
 def script_hashes() -> tuple[str, ...]:
-    """Of the one script that stands in the page itself, the import map: for the content policy."""
+    """The hash of the page's inline script, the import map, for the content security policy."""
     page = (STATIC / "index.html").read_bytes()
     begin, end = b'<script type="importmap">', b"</script>"
     inside = page.split(begin, 1)[1].split(end, 1)[0] if begin in page else b""

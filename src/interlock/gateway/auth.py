@@ -1,7 +1,7 @@
-"""Who may come in: tokens for scripts, codes that open a browser once, and the cookies they become.
+"""Credentials: tokens for scripts, one-time login codes, and the browser cookies they become.
 
-A secret is shown when it is made and then never again: the store has only its hash. Whoever is asked about
-one reads the store, so that what another process revoked is refused here as well.
+A secret is shown once, when it is created: the store has only its hash. Every check reads the store, so
+that a revocation by another process takes effect here as well.
 """
 
 import asyncio
@@ -50,24 +50,24 @@ from interlock.redaction.redactor import Redactor
 from interlock.runtime.workflow_runs import RevokedWork, WorkflowRunService
 
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-# Such a name could be taken for an id or a secret.
+# Such a name could be mistaken for an id or a secret.
 RESERVED_TOKEN_NAME = re.compile(r"c_[0-9a-f]{16}|il[kcb]_.*")
 
 UNKNOWN = "there is no token or browser with that id or name; to list them: interlock token list"
 CODE_SECONDS = 600
 MAX_ACTOR_CHARS = 200
-# A socket that asks at least once a second is closed within two seconds of the revocation.
+# A socket checked at least once a second is closed within two seconds of the revocation.
 CHECKED_SECONDS = 0.5
 MAX_CHECKED = 4096
 
 _SECOND_US = 1_000_000
 _DAY_US = 86_400 * _SECOND_US
-# How exactly it is known when something was last used; every note of it is a write.
+# The precision of the last use; each update is a write.
 _USE_US = 3600 * _SECOND_US
-# What ended stays to be looked at for so long, and goes a few at a time.
+# Ended credentials are kept this long, then deleted a few at a time.
 _KEPT_US = 30 * _DAY_US
 _SWEPT_AT_ONCE = 200
-# Why a task ended, as its transcript shows it. A code starts none.
+# The reason shown in the transcript of a cancelled task. A code starts none.
 REASONS = {
     CredentialKind.token: "the token that started it was revoked",
     CredentialKind.browser: "the browser that started it was logged out by the operator",
@@ -76,14 +76,14 @@ REASONS = {
 
 
 class LoginRefused(UserError):
-    """The code is wrong, was used, or is too old; whoever sent it is not told which."""
+    """The code is wrong, used or expired; the client does not learn which."""
 
     code = "LOGIN_REFUSED"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Somebody who was let in; `name` is what events show."""
+    """An authenticated client. `name` is the actor in events."""
 
     name: str
     credential_id: str
@@ -99,7 +99,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """`secret` is the cookie's value."""
+    """A logged-in browser. `secret` is the cookie's value."""
 
     secret: str
     id: str
@@ -113,7 +113,10 @@ class RevocationResult:
 
 
 class CredentialService:
-    """All of them are facts of the `system` stream, so that two changes never cross."""
+    """Creates, checks and revokes credentials.
+
+    All changes go through the `system` stream, which serialises them.
+    """
 
     def __init__(
         self,
@@ -132,10 +135,10 @@ class CredentialService:
         self._checked: dict[str, tuple[float, bool]] = {}
         self._checking = asyncio.Lock()
 
-    # -- giving --
+    # -- creation --
 
     async def add_token(self, name: str, *, who: str) -> NewToken:
-        """A token for a script; its name is what events show."""
+        """Create a token for a script. Its name is the actor in events."""
         self._refuse_name(name)
         made = NewToken(new_credential_id(), name, new_secret(CredentialKind.token))
         author = self._line(who)
@@ -161,7 +164,7 @@ class CredentialService:
         return await self._events.transact(SYSTEM_STREAM, work)
 
     async def issue_code(self, *, who: str, ttl_seconds: float = CODE_SECONDS) -> str:
-        """A code that lets one browser in as `who`, once and soon."""
+        """Create a code that logs in one browser as `who`, once, before it expires."""
         identity, secret, author = new_credential_id(), new_secret(CredentialKind.code), self._line(who)
 
         def work(transaction: Transaction) -> str:
@@ -188,7 +191,7 @@ class CredentialService:
         return await self._events.transact(SYSTEM_STREAM, work)
 
     async def redeem_code(self, code: str, *, browser_days: float) -> BrowserSession:
-        """A cookie for the code. Of two who bring the same code at once, one gets it."""
+        """Exchange a code for a cookie. Of two concurrent attempts, one succeeds."""
         digest, identity, secret = (
             hash_secret(code),
             new_credential_id(),
@@ -225,7 +228,7 @@ class CredentialService:
                 secret, identity, ClientIdentity(used.name, identity, CredentialKind.browser)
             )
 
-        # A wrong one is found out by reading: guesses must not keep the writer busy.
+        # Reject a wrong code by a read: guesses must not occupy the writer.
         if await self.is_live_code(code):
             session = await self._events.transact(SYSTEM_STREAM, work)
             if session is not None:
@@ -233,7 +236,7 @@ class CredentialService:
         await self._record_refusal(digest)
         raise LoginRefused("the code is wrong, already used or expired; get a new link")
 
-    # -- asking --
+    # -- checks --
 
     async def is_live_code(self, code: str) -> bool:
         if not has_secret_format(code, CredentialKind.code):
@@ -249,7 +252,10 @@ class CredentialService:
         return await self._check(secret, CredentialKind.browser)
 
     async def still_valid(self, who: ClientIdentity) -> bool:
-        """For sockets that stay open: asked often by many, it reads the store at most twice a second."""
+        """Whether the credential of an open socket is valid.
+
+        Cached: reads the store at most twice a second.
+        """
         known = self._known(who.credential_id)
         if known is not None:
             return known
@@ -258,7 +264,7 @@ class CredentialService:
             return await self.is_live(who) if known is None else known
 
     async def is_live(self, who: ClientIdentity) -> bool:
-        """As the store says now: what any process has revoked before is not."""
+        """Whether the credential is valid in the store now, including revocations by other processes."""
         known = bool(await self._database.fetch(LIVE_BY_ID, (who.credential_id, now_us())))
         if len(self._checked) >= MAX_CHECKED:
             self._checked.clear()
@@ -266,17 +272,17 @@ class CredentialService:
         return known
 
     async def list(self) -> tuple[Credential, ...]:
-        """Those that are worth something, the oldest first."""
+        """The valid credentials, oldest first."""
         rows = await self._database.read(lambda db: db.query(LIVE, (now_us(),)))
         return tuple(credential_from_row(row) for row in rows)
 
-    # -- ending --
+    # -- revocation --
 
     async def revoke(self, id_or_name: str, runs: WorkflowRunService, *, who: str) -> RevocationResult:
-        """End a token, a browser's cookie or a code for good, with every task and run that it started.
+        """Revoke a token, cookie or code permanently, and cancel every task and run that it started.
 
-        It is named by its id, a token by its name too. One that ended by logging out or by its age can be
-        named as long as something that it started goes on.
+        It is named by its id, a token also by its name. One that was logged out or expired can be named
+        while something that it started still runs.
         """
         named, author = sanitize_text(id_or_name), self._line(who)
 
@@ -309,7 +315,7 @@ class CredentialService:
         return revoked
 
     async def end_browser(self, secret: str, *, who: str) -> None:
-        """Log out: the cookie is worth nothing afterwards."""
+        """Log out: invalidate the cookie."""
         present = await self._check(secret, CredentialKind.browser)
         if present is None:
             return
@@ -343,12 +349,12 @@ class CredentialService:
             transaction.next_seq()
             transaction.connection.change(NOTE_USE, (now, found.id, now - _USE_US))
 
-        # On a full disk people can still look around.
+        # With a full disk, people can still read.
         with suppress(StoreError):
             await self._events.transact(SYSTEM_STREAM, work)
 
     async def _record_refusal(self, digest: bytes) -> None:
-        """A few a minute are written down; somebody who only makes noise does not fill the log."""
+        """Record refused logins, a few a minute: an attacker must not fill the log."""
         if not self._recordable.take():
             self._unrecorded += 1
             return

@@ -1,7 +1,7 @@
-"""One socket: takes requests, several at a time, and sends frames from a bounded queue.
+"""One WebSocket: handles requests concurrently and sends frames from a bounded queue.
 
-A client that sends too fast is told, and then cut off; so is one that reads too slowly. Nothing a client
-does makes this process keep more than a fixed amount for it.
+A client that sends too fast gets errors, then is disconnected; so is one that reads too slowly. A client
+cannot make this process hold more than a fixed amount of memory for it.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ from interlock.gateway.rate_limit import TokenBucket
 
 _log = StructuredLogger(__name__)
 
-# What the server below offers beside ASGI's own (`uvicorn_protocols.py`).
+# An extension of the ASGI scope by the server (`uvicorn_protocols.py`).
 SCOPE_RAW_WRITE = "interlock.write_now"
 MAX_CONCURRENT_REQUESTS = 64
 MAX_SUBSCRIPTIONS = 256
 MAX_REMEMBERED_TASKS = 1024
 CHARS_PER_REQUEST_TOKEN = 64 * 1024
-# How many requests beyond the rate are answered before the socket is closed.
+# Requests beyond the rate that are answered before the socket is closed.
 MAX_WARNINGS = 200
-# An answer may be so large, however short the queue.
+# The size limit of one answer, however short the queue.
 MIN_ANSWER_BYTES = 1024 * 1024
-# What a socket that is being closed may still take to be sent.
+# The time limit for a closing socket to send its last frames.
 CLOSE_SECONDS = 2.0
 
 
@@ -53,12 +53,12 @@ CLOSE_SECONDS = 2.0
 class SocketLimits:
     queue_bytes: int = 4 * 1024 * 1024
     requests_per_second: float = 50
-    # Of all requests under way together, as they were sent.
+    # Of all concurrent requests together, as received.
     request_chars: int = 4 * 1024 * 1024
 
 
 class WebSocketConnection:
-    """It is a follower of sessions (`hub.py`) and the caller of methods (`methods/`)."""
+    """One client. It follows sessions (`hub.py`) and calls methods (`methods/`)."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class WebSocketConnection:
         self.subscriptions: set[str] = set()
         self.turns = KeyedLock()
         self._socket = socket
-        # Most frames go out without a wait and a task's turn: whenever none waits and the kernel takes it.
+        # Fast path: with an empty queue and room in the kernel, a frame is written without a task switch.
         self._write_now: Callable[[bytes], bool] = socket.scope["extensions"][SCOPE_RAW_WRITE]["write"]
         self._limits = limits
         self._metrics = metrics
@@ -84,11 +84,11 @@ class WebSocketConnection:
         self._queue: deque[str] = deque()
         self._queued_bytes = 0
         self._sending: asyncio.Task[None] | None = None
-        # What it waits for while there is nothing to send, and others while there is too much.
+        # The sender waits for this while the queue is empty, producers while it is full.
         self._some: asyncio.Future[None] | None = None
         self._room: asyncio.Event | None = None
         self._closing: CloseReason | None = None
-        # Since when a frame waits to be taken by the kernel.
+        # Since when a frame waits for the kernel.
         self._sending_since: float | None = None
 
     # -- sending --
@@ -109,7 +109,7 @@ class WebSocketConnection:
             await self._room.wait()
 
     def expect(self, task_id: str, request_id: RequestId) -> None:
-        """Frames of this task belong to that request from now on."""
+        """Send further frames of this task under that request's id."""
         if len(self._asked) >= MAX_REMEMBERED_TASKS:
             del self._asked[next(iter(self._asked))]
         self._asked[task_id] = request_id
@@ -124,18 +124,18 @@ class WebSocketConnection:
                 for task in tuple(self._under_way):
                     task.cancel()
             if self._sending is not None:
-                # A client that reads slowly does not put off its own end.
+                # A slow reader does not delay its own close.
                 asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._sending.cancel)
 
     def is_stuck(self, seconds: float) -> bool:
-        """It takes nothing of what it is sent."""
+        """Whether the client has read nothing for so long."""
         since = self._sending_since
         return since is not None and time.monotonic() - since > seconds
 
     def _send(self, text: str) -> None:
         if self._closing is not None:
             return
-        # What it takes in memory: one character that is not ASCII can make a text four times as large.
+        # The size in memory: one non-ASCII character can make a text four times as large.
         size = sys.getsizeof(text)
         if self._queued_bytes and self._queued_bytes + size > self._limits.queue_bytes:
             self._queue.clear()
@@ -154,10 +154,10 @@ class WebSocketConnection:
             self._room.set()
             self._room = None
 
-    # -- its life --
+    # -- lifecycle --
 
     async def run(self) -> None:
-        """Until either side ends it. Whatever of it still runs then is stopped."""
+        """Run until either side closes, then cancel the remaining tasks."""
         self._sending = asyncio.create_task(self._send_all())
         parts = (self._sending, asyncio.create_task(self._receive_all()))
         try:
@@ -182,14 +182,14 @@ class WebSocketConnection:
             text = message.get("text")
             if self._closing is None:
                 self._take(text if text is not None else message.get("bytes") or b"")
-            # Many small frames at once must not keep everybody else waiting.
+            # Many small frames in a row must not starve other connections.
             await asyncio.sleep(0)
 
     def _take(self, text: str | bytes) -> None:
         try:
             request = parse_request(text)
         except RequestError as error:
-            # What makes no sense counts as well.
+            # Invalid requests count as well.
             if self._admitted(error.request_id, text):
                 self._answer_error(error.request_id, error.code, str(error), "unread")
             return
@@ -208,7 +208,7 @@ class WebSocketConnection:
         task.add_done_callback(self._under_way.pop)
 
     def _admitted(self, request_id: RequestId, text: str | bytes) -> bool:
-        # A large one is as much work as many.
+        # A large request costs as much as many small ones.
         if self._bucket.take(1 + len(text) // CHARS_PER_REQUEST_TOKEN):
             return True
         if self._bucket.refused > MAX_WARNINGS:
@@ -219,7 +219,7 @@ class WebSocketConnection:
         return False
 
     async def _carry_out(self, request: GatewayRequest) -> None:
-        # Who does not read gets nothing more done.
+        # A client that does not read gets no further work done.
         await self.ready()
         try:
             result = await self._handle(self, request)
@@ -238,7 +238,7 @@ class WebSocketConnection:
             self._send(answer)
 
     def _refuse_too_large(self, answer: str) -> None:
-        """Else the client would be cut off for not reading what it could not have read yet."""
+        """Refuse an answer larger than the queue instead of disconnecting the client for not reading it."""
         if sys.getsizeof(answer) > max(self._limits.queue_bytes, MIN_ANSWER_BYTES):
             sentence = "the response is too large for one frame; request less with limit, or export"
             raise RequestError(GatewayErrorCode.INVALID_PARAMS, sentence)
@@ -258,7 +258,7 @@ class WebSocketConnection:
             await self._some
 
     async def _send_queue(self) -> bool:
-        """What is queued, and what is while it sends. False: nobody takes it any more."""
+        """Send the queue, including what is added meanwhile. False: the socket is closed."""
         sent = 0
         try:
             while self._queue:

@@ -1,4 +1,4 @@
-"""All open sockets: how many there may be, and which of them have to go."""
+"""The open WebSockets: their limit, and closing the stuck and the revoked ones."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from interlock.gateway.protocol import CloseReason
 _log = StructuredLogger(__name__)
 
 CHECK_SECONDS = 1.0
-# A client that has taken nothing for so long is not there any more.
+# A client that has read nothing for this long is considered dead.
 STUCK_SECONDS = 20.0
 
 
@@ -48,7 +48,7 @@ class ConnectionRegistry:
                 connection.close(CloseReason.revoked)
 
     async def run(self) -> None:
-        """Look after them: whoever was let in is sent away once that does not hold any more."""
+        """Close stuck connections, and those whose credential was revoked, until cancelled."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             for connection, task in tuple(self._open.items()):

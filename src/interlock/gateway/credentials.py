@@ -1,4 +1,4 @@
-"""The rows of credentials, and the secrets of which they have the hash."""
+"""The table of credentials, and the secrets whose hashes it holds."""
 
 import re
 import secrets
@@ -19,7 +19,7 @@ LIVE_TOKEN = f"SELECT 1 FROM credentials WHERE kind = 'token' AND name = ? AND {
 NAMED = f"""
 SELECT {_COLUMNS} FROM credentials WHERE id = ? OR (kind = 'token' AND name = ? AND {IS_LIVE})
 """  # noqa: S608
-# Of two at the same time one changes the row, and the other finds it ended.
+# Of two concurrent attempts, one changes the row and the other finds it ended.
 REDEEM = f"""
 UPDATE credentials SET used_us = ?, ended_us = ?, ended_by = name
 WHERE hash = ? AND kind = 'code' AND {IS_LIVE}
@@ -46,7 +46,7 @@ _PREFIXES = {CredentialKind.token: "ilk_", CredentialKind.code: "ilc_", Credenti
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A row, without its hash."""
+    """A row of the table, without the hash."""
 
     id: str
     kind: CredentialKind

@@ -1,4 +1,4 @@
-"""What the log of a session tells, as frames. The last one that an event brings carries its number."""
+"""Converts log entries of a session to frames. The last frame of an event carries its number."""
 
 from interlock.feed.entries import LogEntry
 from interlock.feed.render import FeedItemType, make_stream_chunk, render_entry
@@ -6,7 +6,10 @@ from interlock.gateway.protocol import Frame, make_frame
 
 
 def frames_from_entry(told: LogEntry, shown: str = "") -> list[Frame]:
-    """`shown` is the part of the running answer that was sent before it was stored."""
+    """The frames of an entry.
+
+    `shown` is the part of the current answer that was sent before it was stored.
+    """
     pieces = list(render_entry(told, shown))
     session_id, task, last = told.header.stream, told.header.task, len(pieces) - 1
     return [
@@ -16,6 +19,6 @@ def frames_from_entry(told: LogEntry, shown: str = "") -> list[Frame]:
 
 
 def live_text_frame(session_id: str, task_id: str, offset: int, text: str) -> Frame:
-    """Text that is not stored yet."""
+    """A frame of text that is not stored yet."""
     data = make_stream_chunk(text, offset, task_id)
     return make_frame(FeedItemType.stream_chunk, data, session_id=session_id, task_id=task_id)

@@ -1,7 +1,7 @@
-"""The doors: what every request and socket passes before anything else looks at it.
+"""Checks that every request and WebSocket passes before the application sees it.
 
-A browser tells whose page asks (Origin) and whom it believes to talk to (Host). Whoever comes under another
-name is refused here, so that no other site can use this one through a visitor's browser.
+A browser sends the origin of the page (Origin) and the server it addresses (Host). Requests with other
+values are refused, so that no other site can use this server through a visitor's browser.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -44,24 +44,24 @@ FIXED_HEADERS: Headers = [
 
 HttpRefusal = tuple[int, str]
 
-# What browsers say of a request that another site began; another port of the same machine is such a site,
-# and is sent this one's cookies all the same. A link to the page may stand anywhere.
+# Sec-Fetch-Site values of requests from other sites. Another port of the same machine is "same-site", yet
+# gets our cookies. Only the page itself may be linked from anywhere.
 CROSS_SITE_VALUES = frozenset({"cross-site", "same-site"})
 OPEN_TO_LINKS = "/"
 
 
 @dataclass(frozen=True, slots=True)
 class OriginPolicy:
-    """Whom to answer: both lists in lower case, and matched as a whole."""
+    """The accepted hosts and origins: lower case, matched as a whole."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
-    # sha256 hashes, in base64, of the scripts that stand in the page itself: its import map.
+    # Base64 SHA-256 hashes of the page's inline scripts: its import map.
     script_hashes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: GatewaySettings, port: int, script_hashes: Iterable[str] = ()) -> Self:
-        """`port` is the one that is listened on, which the settings may have left open."""
+        """Build the policy. `port` is the bound port, which the settings may leave open."""
         own = ["127.0.0.1", "localhost", "[::1]"]
         if settings.host not in WILDCARD_ADDRESSES:
             own.append(f"[{settings.host}]" if ":" in settings.host else settings.host)
@@ -93,7 +93,7 @@ class OriginPolicy:
 
 
 class RequestGuard:
-    """Wraps the whole application; whatever is not a request or a socket passes as it is."""
+    """ASGI middleware around the whole application. Scopes other than HTTP and WebSocket pass unchanged."""
 
     def __init__(self, app: AsgiApp, policy: OriginPolicy) -> None:
         self._app = app
@@ -124,15 +124,15 @@ class RequestGuard:
         is_socket = scope["type"] == "websocket"
         if not is_socket and scope["method"] not in ALLOWED_HTTP_METHODS:
             return WRONG_METHOD
-        # An origin that was given was judged. Many requests of other sites come without one.
+        # A given Origin was already checked. Many cross-site requests come without one.
         if not origins and scope["path"] != OPEN_TO_LINKS and _is_of_another_site(scope):
             return OTHER_SITE
-        # A server in front might believe the other one, and take for a request what is this one's body.
+        # A proxy might use the other length, and take part of this body for a request.
         if _values(scope, b"content-length") and _values(scope, b"transfer-encoding"):
             return TWO_LENGTHS
         has_cookie = bool(_values(scope, b"cookie"))
         has_bearer = any(value[:7].lower() == "bearer " for value in _values(scope, b"authorization"))
-        # No browser sends a token by itself; a cookie it does.
+        # Browsers send cookies by themselves, but never a token.
         needs_origin = (
             has_cookie if is_socket else scope["method"] == "POST" and (has_cookie or not has_bearer)
         )
@@ -149,7 +149,7 @@ class RequestGuard:
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except Exception:
-            # The application was stopped in the middle of reading; the client has its answer.
+            # The application was stopped while reading; the client has its answer.
             if not exchange.was_refused:
                 raise
 
@@ -170,7 +170,7 @@ class RequestGuard:
     ) -> None:
         await receive()
         if "websocket.http.response" not in (scope.get("extensions") or {}):
-            # Before it was accepted, that is answered with 403 by the server itself.
+            # Before the handshake is accepted, the server answers this with 403.
             await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": ""})
             return
         status, sentence = refusal
@@ -180,7 +180,7 @@ class RequestGuard:
 
 
 class _Exchange:
-    """One request and its answer: counts what comes in, and adds to what goes out."""
+    """One request and its response: limits the body and adds response headers."""
 
     def __init__(
         self, receive: Receive, send: Send, with_headers: Callable[[Iterable[tuple[bytes, bytes]]], Headers]
@@ -232,7 +232,7 @@ def _is_too_long(content_length: str) -> bool:
 
 
 def _is_decided_here(name: bytes, names: set[bytes]) -> bool:
-    """Also what would let other sites read along: nothing below may say that."""
+    """Whether the guard sets this header itself. Lower layers must not set CORS headers either."""
     return name in names or name.startswith(b"access-control-")
 
 

@@ -1,4 +1,4 @@
-"""What this process counts, for Prometheus. Names and labels never carry what people said."""
+"""Prometheus metrics of this process. Names and labels never contain what people write."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,7 @@ PREFIX = "interlock"
 
 
 class GatewayMetrics:
-    """One registry for each gateway, so that two in one process do not mix."""
+    """The metrics of one gateway, in a registry of its own: two in one process do not mix."""
 
     def __init__(self, methods: frozenset[str]) -> None:
         self._methods = methods
@@ -25,7 +25,7 @@ class GatewayMetrics:
         self._sockets = self._gauge("sockets", "Open sockets.")
         self._tasks = self._gauge("tasks", "Unfinished tasks in the store.", "status")
         self._events = self._gauge("events", "Events in the log.")
-        # There are too many for a counter with a lock; it is told when somebody asks.
+        # Too frequent for a counter with a lock; added to it when the metrics are read.
         self._sent = 0
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
@@ -35,7 +35,7 @@ class GatewayMetrics:
         return Gauge(name, about, labels, namespace=PREFIX, registry=self._registry)
 
     def answered(self, method: str, code: str) -> None:
-        # What a client calls a method must not become a label.
+        # A client's unknown method name must not become a label.
         self._requests.labels(method if method in self._methods else "unknown", code).inc()
 
     def sent(self, frames: int) -> None:
@@ -48,7 +48,7 @@ class GatewayMetrics:
         self._logins.labels(outcome).inc()
 
     def told(self, event: AgentEvent, name_of: Callable[[str], str]) -> None:
-        """Something the agent does in this process."""
+        """Count an agent event of this process."""
         match event:
             case TurnCompleted():
                 self._turns.inc()

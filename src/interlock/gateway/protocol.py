@@ -1,7 +1,7 @@
-"""The frames that go over a socket, and the errors in them. docs/protocol.md tells the same in words.
+"""The frames of the WebSocket protocol, and their errors. docs/protocol.md describes them.
 
-A client sends requests; what the server sends is built here and nowhere else. A frame is encoded once,
-without the `id` that differs from socket to socket; each socket puts its own in front.
+All frames that the server sends are built here. A frame is encoded once, without the `id`, which differs
+between sockets; each socket prepends its own.
 """
 
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ RequestId = str | int | None
 
 MAX_ID_CHARS = 128
 MAX_SHOWN_CHARS = 80
-# Fewer brackets than this cannot be nested too deeply.
+# A text with fewer brackets cannot be nested too deeply.
 MIN_BRACKETS_TO_CHECK = 100
-# Without the path of the store, which its own sentence names.
+# Without the path of the store, which the error's own message contains.
 STORE_IS_FULL = "the disk of the store is full, so nothing was saved; free space, then try again"
 
 
@@ -31,7 +31,7 @@ FrameType = FeedItemType | Literal["response"]
 
 
 class GatewayErrorCode(StrEnum):
-    """The codes of this layer; an error of a lower one, and a task that fails, brings its own."""
+    """The error codes of this layer. Errors of lower layers, and failed tasks, have their own."""
 
     PARSE_ERROR = "PARSE_ERROR"
     METHOD_NOT_FOUND = "METHOD_NOT_FOUND"
@@ -42,7 +42,7 @@ class GatewayErrorCode(StrEnum):
 
 
 class CloseReason(StrEnum):
-    """Why a socket is closed from this side, and the number that says so."""
+    """Why the server closes a socket; the value is the close code."""
 
     too_fast = "1008"
     too_slow = "1013"
@@ -55,7 +55,7 @@ class CloseReason(StrEnum):
 
 
 class MethodParams(BaseModel):
-    """What a method takes. A field that nobody knows is refused, and nothing is converted."""
+    """The parameters of a method. Unknown fields are rejected, and values are not converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -65,7 +65,7 @@ class NoParams(MethodParams):
 
 
 class RequestError(Exception):
-    """A request cannot be carried out; told to whoever sent it."""
+    """A request failed; the message is sent to the client."""
 
     def __init__(self, code: str, message: str, request_id: RequestId = None) -> None:
         super().__init__(message)
@@ -82,17 +82,17 @@ class GatewayRequest:
 
 @dataclass(slots=True)
 class Frame:
-    """One frame, encoded. `task_id` says whose stream it belongs to, so that its id can be put in front."""
+    """One encoded frame. `task_id` is the task it belongs to, which determines its request id."""
 
     body: str
     task_id: str | None = None
-    # The frame with a null id: what most sockets are sent.
+    # The frame with a null id, which most sockets receive.
     plain: str = field(default="")
     _wire: bytes = field(default=b"", init=False, repr=False)
 
     @property
     def wire(self) -> bytes:
-        """The plain frame as a server sends it, the same for every socket: made once, if at all."""
+        """The plain frame as WebSocket bytes, the same for every socket: built once, on first use."""
         if not self._wire:
             self._wire = _text_frame(self.plain.encode())
         return self._wire
@@ -125,13 +125,13 @@ def make_frame(
     try:
         body = orjson.dumps(shell).decode()[1:]
     except orjson.JSONEncodeError:
-        # Nested too deeply, or a number beyond all others: told as text from there on.
+        # Nested too deeply, or a number out of range: encode it as text from there on.
         body = orjson.dumps(to_json_value(shell)).decode()[1:]
     return Frame(body, task_id, f'{{"id":null,{body}')
 
 
 def parse_request(text: str | bytes) -> GatewayRequest:
-    """A request, or a `RequestError` that says what is wrong with it."""
+    """Parse a request; a `RequestError` describes what is wrong with it."""
     try:
         given = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -154,7 +154,7 @@ def parse_request(text: str | bytes) -> GatewayRequest:
 
 
 def _is_nested_too_deeply(text: str | bytes, given: Any) -> bool:
-    """Whether it could not be said again: more can be read than written."""
+    """Whether orjson cannot encode the value again: it decodes deeper nesting than it encodes."""
     written = text.encode() if isinstance(text, str) else text
     if written.count(b"[") + written.count(b"{") < MIN_BRACKETS_TO_CHECK:
         return False
@@ -190,7 +190,7 @@ def error_frame(code: str, message: str) -> Frame:
 
 
 def public_error(error: Exception) -> tuple[str, str] | None:
-    """The code and the sentence that a person is told; None where it is a fault of our own."""
+    """The code and message for the client; None for an internal error."""
     if isinstance(error, RequestError):
         return error.code, str(error)
     if isinstance(error, UserError | ModelError):
@@ -201,5 +201,5 @@ def public_error(error: Exception) -> tuple[str, str] | None:
 
 
 def _code_of(error: InterlockError) -> str:
-    # To a person at a socket a command that was not understood is a request that does not fit.
+    # For a client, bad usage of a command is an invalid request.
     return GatewayErrorCode.INVALID_PARAMS.value if error.code == "BAD_USAGE" else error.code

@@ -1,7 +1,7 @@
-"""How often something may be tried or told by whoever comes: at a rate, and never so that it stays closed.
+"""Rate limits for logins and log lines. They refill, so that nothing stays locked.
 
-A code has 256 random bits, so that guessing is hopeless at any rate. What is bounded here is the work that
-guesses make. Nobody's wrong codes may keep out somebody who has a right one.
+A code has 256 random bits: guessing is hopeless at any rate. The limits bound the work that guesses cause,
+and wrong codes from one client must not lock out another with a right one.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ Clock = Callable[[], float]
 
 
 class TokenBucket:
-    """So many a second, and twice as many at once after a rest."""
+    """A rate per second, with a burst of twice that."""
 
     def __init__(self, per_second: float, clock: Clock = time.monotonic) -> None:
         self._per_second = per_second
@@ -41,7 +41,7 @@ class TokenBucket:
 
 
 class LoginRateLimiter:
-    """Of one address so many, that it does not use up those of all the others."""
+    """Limits logins overall and per address, so that one address cannot use up the limit of all."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -57,7 +57,7 @@ class LoginRateLimiter:
 
 
 class LogThrottle:
-    """For what is written down of things that anybody can cause: the rest is only counted."""
+    """Limits log lines that any client can cause; the rest are only counted."""
 
     def __init__(self, most: int = 10, clock: Clock = time.monotonic) -> None:
         self._most = most
@@ -75,7 +75,7 @@ class LogThrottle:
 
 
 def _address_prefix(address: str) -> str:
-    """Who has one IPv6 address has all that begin like it."""
+    """The address to limit by: for IPv6 the /64 prefix, since one client has all of it."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

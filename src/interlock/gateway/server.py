@@ -1,4 +1,4 @@
-"""Runs the application under uvicorn, with everything that has to go on beside it."""
+"""Runs the application and its background tasks under uvicorn."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ _log = StructuredLogger(__name__)
 
 PING_SECONDS = 20.0
 STOP_SECONDS = 5
-# The store, the log, children and whatever else this process has open.
+# For the store, the log, child processes and other files of this process.
 RESERVED_OPEN_FILES = 512
 
 
@@ -46,7 +46,7 @@ class ListenAddress:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Bound before anything is announced, so that the port that is printed is the port that answers."""
+    """Bind the socket before the address is announced, so that the printed port is the one that answers."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         infos = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
@@ -111,7 +111,7 @@ class GatewayServer:
         beside: Sequence[Callable[[], Awaitable[None]]],
         stop: asyncio.Event,
     ) -> None:
-        """Until `stop` is set. If something beside it ends by itself, so does all of it, with its fault."""
+        """Serve until `stop` is set. If a background task ends, stop and raise its error."""
         raise_open_file_limit(self._open_files)
         told, faults = logging.getLogger("uvicorn.error"), _ClientErrorFilter()
         told.addFilter(faults)
@@ -134,7 +134,7 @@ class GatewayServer:
 
 
 def raise_open_file_limit(wanted: int) -> None:
-    """Every socket is one; what is usual on many systems is less than what may be connected here."""
+    """Raise the limit of open files: each socket needs one, and common defaults are too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -144,7 +144,7 @@ def raise_open_file_limit(wanted: int) -> None:
 
 
 class _ClientErrorFilter(logging.Filter):
-    """Of what uvicorn says about clients, a few lines a minute: anybody could fill the log with it."""
+    """Throttles uvicorn's messages about clients, with which any client could fill the log."""
 
     WORDS = ("Invalid HTTP request", "Unsupported upgrade", "Exceeded concurrency", "Invalid UTF-8")
 
@@ -157,14 +157,14 @@ class _ClientErrorFilter(logging.Filter):
 
 
 class _UvicornServer(uvicorn.Server):
-    """Signals are the business of whoever runs the process."""
+    """A uvicorn server that leaves signals to its caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn does it, but for TLS: it would wait a minute for any number who do not go on."""
+        """As uvicorn, but with limited TLS handshakes: asyncio would wait a minute for each stalled one."""
         loop, config = asyncio.get_running_loop(), self.config
         handshakes = TlsHandshakeLimiter(config.ssl) if config.ssl else None
 

@@ -1,4 +1,4 @@
-"""What the methods work with. `wiring/gateway.py` builds it."""
+"""The services that methods use. `wiring/gateway.py` builds them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,20 +29,20 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What does not change while the process runs."""
+    """Facts that do not change while the process runs."""
 
     version: str
     open_modes: frozenset[ToolMode]
     sandbox: Mapping[str, Any]
     roots: tuple[str, ...]
     retention_days: float | None
-    # The operator's own layer, which the stored settings can only narrow.
+    # The operator's own layer, which the stored settings can only tighten.
     ceiling: ToolPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class McpToolClassification:
-    """How somebody at a page classes a foreign tool. `hash` is of the definition that they looked at."""
+    """A person's classification of an MCP tool. `hash` is of the definition they reviewed."""
 
     effect: str
     modes: tuple[str, ...]
@@ -52,7 +52,10 @@ class McpToolClassification:
 
 @dataclass(frozen=True, slots=True)
 class McpAdmin:
-    """What can be done from afar with MCP servers; the last of what `allow` and `remove` take is who."""
+    """Operations on MCP servers available to clients.
+
+    The last argument of `allow` and `remove` is the actor.
+    """
 
     list: Callable[[], Awaitable[Json]]
     inspect: Callable[[str], Awaitable[Json]]
@@ -76,14 +79,14 @@ class GatewayServices:
     runs: WorkflowRunService
     agents: AgentDirectory
     models: ModelRegistry
-    # The matrix under an agent's policy, and under settings that are not stored yet.
+    # The matrix under an agent's policy, and under settings not stored yet.
     matrix: Callable[[ToolPolicy, StoredSettings | None], Awaitable[Json]]
-    # Tool, mode, arguments as JSON text, an agent's policy, and the session whose reads count.
+    # Arguments: tool, mode, arguments as JSON text, an agent's policy, and the session whose reads count.
     explain: Callable[[str, ToolMode, str | None, ToolPolicy, str], Awaitable[Json]]
-    # Takes back what a task did to files, or the undo of that id of it; the last argument is the actor.
+    # Undo a task's changes to files, or the undo of the given id; the last argument is the actor.
     undo: Callable[[str, str | None, str], Awaitable[Json]]
     mcp: McpAdmin
-    # What a model's tokens cost, where that is known.
+    # The price of a model's tokens, if known.
     cost_of: Callable[[str, int, int], Decimal | None]
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
     threads: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("interlock-gateway"))

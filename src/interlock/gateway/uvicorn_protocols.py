@@ -1,7 +1,7 @@
-"""What comes over the wire before it is a request or a frame: uvicorn's protocols, with an end to patience.
+"""Uvicorn's protocols with time and size limits, below requests and frames.
 
-Whoever connects and does not get on is cut off, and gives way to others before that. What is cut off is
-gone: a connection that is only closed stays open for as long as its other end does not read.
+Clients that connect and stall are disconnected, and give way to others before that. Connections are
+aborted, not closed: a closed one stays open as long as its peer does not read.
 """
 
 import asyncio
@@ -18,26 +18,26 @@ from websockets.http11 import Request
 from interlock.gateway.connection import SCOPE_RAW_WRITE
 from interlock.gateway.rate_limit import TokenBucket
 
-# Set in a request's scope once it is known that it comes from somebody who may come in.
+# Set in the scope of a request once its credential is known to be valid.
 SCOPE_AUTHENTICATED = "interlock.let_in"
 
-# Somebody who has not got on with a request for so long is sent away.
+# A client that has not completed a request by then is disconnected.
 REQUEST_SECONDS = 10.0
-# What may be connected beside sockets: pages, downloads, watchdogs.
+# Connections besides WebSockets: pages, downloads, health checks.
 SPARE_CONNECTIONS = 256
-# At one time: thousands of tiny frames would keep everybody else waiting.
+# Per read: thousands of tiny frames at once would starve other connections.
 READ_BYTES = 16 * 1024
-# How long a socket that was closed here may take to say that it knows, and how much it may say until then.
+# How long a closed socket may take to confirm the close, and how much it may send until then.
 CLOSE_SECONDS = 3.0
 MAX_BYTES_AFTER_CLOSE = 4 * 1024 * 1024
-# Frames that are no message: pings, pongs, and pieces of one.
+# Frames that are not messages: pings, pongs and fragments.
 PARTS_PER_SECOND = 100
 MAX_PARTS = 4096
 TOO_MANY = 1008
 
 
 class TlsHandshakeLimiter:
-    """TLS that is not agreed on yet. Each takes memory and an open file before anything can be asked."""
+    """Limits unfinished TLS handshakes. Each takes memory and a file descriptor before any request."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
@@ -48,7 +48,7 @@ class TlsHandshakeLimiter:
         return _TlsHandshakeProtocol(self, protocol, self._context)
 
     def begin(self, protocol: "TimeoutHttpProtocol", transport: asyncio.Transport) -> None:
-        """Of too many the one goes that was there longest."""
+        """Add a handshake; if there are too many, abort the oldest."""
         self._begun[protocol] = transport
         if len(self._begun) > SPARE_CONNECTIONS:
             self._begun.pop(next(iter(self._begun))).abort()
@@ -58,16 +58,16 @@ class TlsHandshakeLimiter:
 
 
 class _TlsHandshakeProtocol(SSLProtocol):
-    """What asyncio itself would put between, with an eye on those that do not go on."""
+    """asyncio's TLS protocol, tracked until its handshake is complete."""
 
-    # It keeps a buffer of this size for every connection.
+    # asyncio allocates a buffer of this size for every connection.
     max_size = READ_BYTES
 
     def __init__(
         self, all_of_them: TlsHandshakeLimiter, protocol: "TimeoutHttpProtocol", context: ssl.SSLContext
     ) -> None:
         loop = asyncio.get_running_loop()
-        # Nobody waits for it, which asyncio allows and its types do not know.
+        # No waiter: asyncio allows this, its type hints do not.
         waiter: Any = None
         super().__init__(
             loop, protocol, context, waiter, server_side=True, ssl_handshake_timeout=int(REQUEST_SECONDS)
@@ -84,9 +84,9 @@ class _TlsHandshakeProtocol(SSLProtocol):
 
 
 class TimeoutHttpProtocol(H11Protocol):
-    """HTTP, but not for ever with someone who says nothing, or too little, or does not listen."""
+    """HTTP with time limits for clients that send nothing, too little, or do not read."""
 
-    # Where the connection came by TLS.
+    # Set if the connection uses TLS.
     handshakes: TlsHandshakeLimiter | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -109,7 +109,7 @@ class TimeoutHttpProtocol(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """What goes on as no HTTP gets one answer: this, or what it was already being answered."""
+        """Answer invalid HTTP once, with a 400 unless a response has begun."""
         if self.is_answering:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -120,18 +120,20 @@ class TimeoutHttpProtocol(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        # uvicorn has none before the first request, whatever its types say.
+        # None before the first request, despite uvicorn's type hints.
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 
     @property
     def is_authenticated(self) -> bool:
-        """Somebody who may come in is being answered: with a download, say."""
+        """Whether an authenticated client is being answered, with a download for example."""
         return self.is_answering and bool(self.cycle.scope.get(SCOPE_AUTHENTICATED))
 
     def _make_room(self) -> None:
-        """Of too many the one goes that was there longest. A stranger who has asked for something by half,
-        or does not read the answer, goes as well: it would keep out everybody else.
+        """Abort a connection if there are too many: unauthenticated ones first, then the oldest.
+
+        Unauthenticated clients with a partial request or an unread answer count too: they would block
+        others.
         """
         waiting = [each for each in self.connections if isinstance(each, TimeoutHttpProtocol)]
         staying = [each for each in waiting if not each.transport.is_closing()]
@@ -142,7 +144,7 @@ class TimeoutHttpProtocol(H11Protocol):
         if self.transport.get_protocol() is not self:
             return
         now = (self.cycle, self.is_answering, self._drained)
-        # An answer that is still being made is not the client's fault; one that it does not take is.
+        # A response still being produced is not the client's fault; one it does not read is.
         if now == self._was and (not self.is_answering or self.flow.write_paused):
             self.transport.abort()
             return
@@ -151,7 +153,7 @@ class TimeoutHttpProtocol(H11Protocol):
 
 
 class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
-    """WebSockets. Messages are counted by `connection.py`; this is about everything else that is sent."""
+    """WebSockets. `connection.py` limits messages; this limits all other frames."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -169,7 +171,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
             self.scope["extensions"][SCOPE_RAW_WRITE] = {"write": self.write_raw_frame}
 
     def write_raw_frame(self, wire: bytes) -> bool:
-        """Write a frame that is ready for the wire, past everything above. False: it takes none now."""
+        """Write an encoded frame directly to the transport. False: not writable now."""
         if not self.writable.is_set() or self.close_sent or self.disconnected:
             return False
         self.transport.write(wire)
@@ -183,19 +185,20 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
                 return
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # A line that is too long, say. uvicorn would neither send the refusal nor ever close.
+            # An invalid handshake, such as a line too long. uvicorn would neither send the refusal nor
+            # close.
             self.close_sent = self.handshake_complete = True
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.transport.close()
 
     async def send(self, message: Any) -> None:
         await super().send(message)
-        # Else every refusal is logged as if the application had forgotten to answer.
+        # Otherwise each refusal is logged as if the application had not answered.
         self.handshake_complete = self.handshake_complete or self.close_sent
 
     def handle_ping(self) -> None:
         if not self.writable.is_set():
-            # It wants answers that it does not read.
+            # The client requests answers that it does not read.
             self.transport.abort()
         elif self._may_go_on():
             super().handle_ping()

@@ -1,5 +1,5 @@
-"""Tasks: a message becomes one, a worker takes it up under a lease, and it ends exactly once.
+"""Tasks: each message becomes one, a worker runs it under a lease, and it ends exactly once.
 
-Front ends put tasks and follow events; whoever does the work is handed in as a `TaskHandler`. Nothing
-here knows of models or tools, and nothing may change a task of a session but under that session's head.
+Front ends queue tasks and follow events; the work itself is a `TaskHandler`. Nothing here knows of models
+or tools, and a session's tasks change only under that session's head.
 """

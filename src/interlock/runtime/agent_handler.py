@@ -1,4 +1,4 @@
-"""Lets the agent work on a task, and tells whoever watches what it does meanwhile."""
+"""Runs the agent on a task, and publishes its events to subscribers."""
 
 import asyncio
 from contextlib import aclosing
@@ -42,7 +42,7 @@ class AgentHandler:
             self._live.ended(task)
 
     async def _keep(self, task: Task, lease: Lease, text: str) -> None:
-        """What a person was shown before they cancelled it was said, also after a reload."""
+        """Store text that was shown before the task was cancelled, so that a reload shows it too."""
         try:
             said = await self._sessions.transcript(task.session_id, after_seq=task.message_seq)
             is_stored = any(each.role is Role.assistant and each.content.startswith(text) for each in said)
@@ -75,7 +75,7 @@ class AgentHandler:
 
 
 async def _ended(working: "asyncio.Future[TaskOutcome]") -> None:
-    """Whoever is in a hurry waits too: what is left behind would go on beside the session's next task."""
+    """Cancel and wait, even in a hurry: leftover work would overlap with the session's next task."""
     working.cancel()
     while not working.done():
         try:
@@ -83,5 +83,5 @@ async def _ended(working: "asyncio.Future[TaskOutcome]") -> None:
         except asyncio.CancelledError:
             working.cancel()
     if not working.cancelled():
-        # Looked at: what went wrong while it was being ended is nobody's any more.
+        # Retrieve the exception so that asyncio does not log it.
         working.exception()

@@ -1,4 +1,4 @@
-"""Tells of a process in the log, when the store takes it. What the process does never waits for it."""
+"""Records events of a process when the store accepts them. The process itself never waits for it."""
 
 import asyncio
 
@@ -14,9 +14,9 @@ FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 10.0
 
 
 async def append_with_retry(log: EventLog, draft: EventDraft) -> None:
-    """Until it is written, or never can be.
+    """Append until it is written, or never can be.
 
-    Where the answer to a commit is lost it may have been written: then it stands there twice, under one id.
+    If the reply to a commit is lost, it may have been written: then it is in the log twice, under one id.
     """
     delay = FIRST_DELAY_SECONDS
     while True:

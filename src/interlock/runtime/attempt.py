@@ -1,7 +1,7 @@
-"""One attempt at one task: runs the handler and ends it when it has to end.
+"""One attempt at one task: runs the handler and ends it when it must end.
 
-It says what it came to and writes nothing. A handler that will not end keeps its session: two attempts at
-one task, or two tasks of a session at once, would be worse than one that hangs.
+It returns an outcome and writes nothing. A handler that does not end keeps its session: two concurrent
+attempts, or two tasks of a session at once, would be worse than one that hangs.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from interlock.sessions.leases import Lease
 
 _log = StructuredLogger(__name__)
 
-# How long to wait before a handler that does not end is told again, and the log with it.
+# The interval at which a handler that does not end is cancelled and logged again.
 STUBBORN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptInterrupted:
-    """The worker stops, or the store was away: somebody is to go on with it from the log."""
+    """The worker stops, or the store was unavailable: another attempt resumes from the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost:
-    """The session is somebody else's now: nothing more may be written."""
+    """Another worker holds the session: nothing more may be written."""
 
 
 AttemptEnd = TaskOutcome | AttemptInterrupted | LeaseLost
@@ -44,7 +44,7 @@ AttemptEnd = TaskOutcome | AttemptInterrupted | LeaseLost
 
 @dataclass(frozen=True, slots=True)
 class StopSignals:
-    """What can end an attempt from outside, each with how long the handler then has to end by itself."""
+    """What can end an attempt from outside, each with the time the handler has to end by itself."""
 
     cancelled: asyncio.Event
     cancel_grace_seconds: float
@@ -67,7 +67,7 @@ async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: StopS
         was_left_off = not work.done() and signals.stopping.is_set() and not signals.cancelled.is_set()
         await _end(work, task)
     except asyncio.CancelledError:
-        # The session must not be given back while something of it goes on.
+        # The session must not be released while part of the work still runs.
         await _end_for_sure(work, task)
         raise
     outcome = _outcome(work, task)

@@ -1,8 +1,8 @@
-"""How processes hear of one another: when to look, and what is being said right now.
+"""Messages between processes: when to look for work, and text as it is streamed.
 
-Nothing depends on it. Whatever goes over a wire may be lost, late or doubled: what there is to do and what
-was said stand in the store, and whoever hears nothing looks by itself every second or so. Without a wire
-(one process, or PostgreSQL alone) everything works, only later.
+Nothing depends on it. Messages may be lost, late or duplicated: work and messages are in the store, and
+each process polls every second or so. Without a bus (one process, or PostgreSQL alone) everything works,
+only later.
 """
 
 import re
@@ -15,21 +15,21 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class WorkAvailable:
-    """There may be work in this session, or some of it is to stop."""
+    """There may be work in this session, or something to cancel."""
 
     session_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """For who holds this session alone: something of it may be to stop."""
+    """For the holder of this session only: something may have to be cancelled."""
 
     session_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TextAppended:
-    """Text of a running answer, before it is stored. `offset` is where in the turn's text it begins."""
+    """Text of the current answer, before it is stored. `offset` is its position in the turn's text."""
 
     session_id: str
     task_id: str
@@ -40,7 +40,7 @@ class TextAppended:
 
 @dataclass(frozen=True, slots=True)
 class TextEnded:
-    """The running answer of this session is over: the log has it, or nobody gives it any more."""
+    """The current answer of this session has ended: it is in the log, or was given up."""
 
     session_id: str
     task_id: str
@@ -48,14 +48,14 @@ class TextEnded:
 
 @dataclass(frozen=True, slots=True)
 class ResyncRequested:
-    """Somebody missed the beginning of this session's running answer; whoever gives it, tell it whole."""
+    """A process missed the beginning of this session's answer; its producer must send it whole."""
 
     session_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LogAppended:
-    """The log of this session has more than before."""
+    """The log of this session has new events."""
 
     session_id: str
 
@@ -73,17 +73,17 @@ _KINDS: dict[str, type[BusMessage]] = {
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _NUMBERS = frozenset({"offset", "turn"})
-# No id that is given out has anything else in it. What a wire brings may come from anybody who is on it.
+# Generated ids contain nothing else. Messages on the bus are untrusted.
 _IDENTITY = re.compile("[!-~]{1,64}")
 
 
 def encode_message(signal: BusMessage) -> bytes:
-    """On one line."""
+    """Encode a message as one line."""
     return orjson.dumps([_NAMES[type(signal)], *(getattr(signal, name) for name in signal.__slots__)])
 
 
 def decode_message(line: bytes) -> BusMessage | None:
-    """None for what is no signal: another version of Interlock may say more."""
+    """Decode a message; None if unknown: another version of Interlock may send more kinds."""
     try:
         name, *fields = orjson.loads(line)
         kind = _KINDS[name]
@@ -100,25 +100,27 @@ def _fits(field: str, value: object) -> bool:
 
 
 class Bus(Protocol):
-    """`send` and `hear` are used on one event loop. A process does not hear what it sent itself."""
+    """A transport. `send` and `hear` run on one event loop. A process does not receive its own messages."""
 
     @property
     def has_others(self) -> bool:
-        """Whether anybody might hear; may be asked in any thread."""
+        """Whether other processes may receive messages. Thread-safe."""
 
     def send(self, signal: BusMessage) -> None:
-        """Never waits and never fails; what cannot be sent is dropped."""
+        """Send a message. Never waits and never fails; what cannot be sent is dropped."""
 
     def watch(self, session_id: str) -> None:
-        """Receive this session's `TextAppended`, `TextEnded` and `LogAppended` from now on; the process
-        that runs a task sends the whole text so far. What is not watched may be heard or not.
+        """Receive this session's `TextAppended`, `TextEnded` and `LogAppended` from now on.
+
+        The process that runs its task sends the whole text so far. Unwatched sessions may be received or
+        not.
         """
 
     def unwatch(self, session_id: str) -> None: ...
 
     async def run(self, hear: BusHandler, has_room: Callable[[], bool]) -> None:
-        """Until it is cancelled, through every loss of the connection.
+        """Run until cancelled, through every loss of the connection.
 
-        `has_room` says whether this process could take up another session: a wire that hands each ring to
-        one process alone asks it before it takes one.
+        `has_room` says whether this process could work on another session: a bus that delivers each
+        notification to one process asks it first.
         """

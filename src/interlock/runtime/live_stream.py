@@ -1,7 +1,7 @@
-"""What the tasks of this process do right now, for whoever watches: pieces of text before they are stored.
+"""What the tasks of this process do right now, for subscribers: text deltas before they are stored.
 
-Everything else that is told here is in the log already. A watcher that falls behind is cut off: it goes on
-from the log, and asks for the running text again.
+All other events are in the log already. A subscriber that falls behind is cut off: it continues from the
+log, and asks for the current text again.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -23,15 +23,15 @@ from interlock.runtime.bus import (
 )
 from interlock.runtime.task_rows import Task
 
-# How many pieces may wait for one watcher.
+# The number of events that may wait for one subscriber.
 MAX_WAITING = 4096
-# Of one answer that another process gives: no model is let say more, but who is on a wire may.
+# The limit of one answer from another process: models are limited, but the bus is untrusted.
 MAX_HEARD_CHARS = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RunningText:
-    """The answer of a turn that is still being given, from its beginning."""
+    """The answer of the current turn, from its beginning."""
 
     task_id: str
     turn: int
@@ -40,13 +40,13 @@ class RunningText:
 
 @dataclass(slots=True)
 class RunningTextBuffer:
-    """That answer as it comes."""
+    """The answer of the current turn as it grows."""
 
     task_id: str
     turn: int
     pieces: list[str] = field(default_factory=list)
     chars: int = 0
-    # Another process gives it.
+    # Another process produces it.
     is_remote: bool = False
 
     def add(self, text: str) -> None:
@@ -60,21 +60,21 @@ class RunningTextBuffer:
 
 class LiveSubscriber(Protocol):
     def tell(self, task: Task, event: AgentEvent) -> bool:
-        """False: it has fallen behind and hears no more. It never waits."""
+        """Deliver an event without waiting. False: the subscriber has fallen behind and is removed."""
 
     def on_remote_change(self) -> None:
-        """Another process said more of the running text, ended it, or wrote more to the log."""
+        """Another process added to the current text, ended it, or appended to the log."""
 
 
 class LiveSubscription:
-    """One watcher of one session; iterate over it. It ends by itself when it was cut off."""
+    """One subscriber of one session; iterate over it. It ends when cut off."""
 
     def __init__(self) -> None:
         self._told: UnboundedQueue[tuple[Task, AgentEvent] | None] = UnboundedQueue()
         self.was_cut_off = False
 
     def tell(self, task: Task, event: AgentEvent) -> bool:
-        """False: it has fallen behind and hears no more."""
+        """Queue an event. False: the subscriber has fallen behind and is removed."""
         if len(self._told) >= MAX_WAITING:
             self.was_cut_off = True
             self.end()
@@ -83,10 +83,10 @@ class LiveSubscription:
         return True
 
     def on_remote_change(self) -> None:
-        """Whoever works on a session in another process is followed by the log."""
+        """Ignored: work in other processes is followed by the log."""
 
     def end(self) -> None:
-        """After what was told until now, nothing more."""
+        """End after the events queued so far."""
         self._told.put(None)
 
     async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
@@ -95,7 +95,7 @@ class LiveSubscription:
 
 
 class LiveStream:
-    """On one event loop. `publish` never waits. Over a wire, other processes hear the running texts too."""
+    """Publishes on one event loop, without waiting. Over a bus, other processes receive the text too."""
 
     def __init__(self, bus: Bus | None = None) -> None:
         self._bus = bus
@@ -114,15 +114,15 @@ class LiveStream:
                 self._watchers[task.session_id].discard(watcher)
 
     def hear(self, hear: Callable[[AgentEvent], None]) -> None:
-        """Have it told everything, of all sessions, from now on: for counting."""
+        """Call `hear` with every event of all sessions from now on, for metrics."""
         self._hearing.append(hear)
 
     def ended(self, task: Task) -> None:
-        """Nobody gives this task's answer any more, whatever became of it."""
+        """This task's answer is over, whatever its outcome."""
         self._forget(task)
 
     def receive(self, signal: BusMessage) -> None:
-        """What another process said over the wire."""
+        """Handle a message of another process."""
         match signal:
             case TextAppended():
                 self._receive(signal)
@@ -141,12 +141,12 @@ class LiveStream:
                 assert_never(signal)
 
     def running_text(self, session_id: str) -> RunningText | None:
-        """To be followed by what a watcher hears that was there before this was asked."""
+        """The text so far; events queued after this call continue it."""
         found = self._texts.get(session_id)
         return None if found is None else RunningText(found.task_id, found.turn, "".join(found.pieces))
 
     def running_buffer(self, session_id: str) -> "RunningTextBuffer | None":
-        """The same as it grows: only read it. Another turn has another."""
+        """The same as a growing buffer: read it only. Each turn has its own."""
         return self._texts.get(session_id)
 
     @contextmanager
@@ -190,14 +190,14 @@ class LiveStream:
         if self._texts.pop(task.session_id, None) is not None and self._bus is not None:
             self._bus.send(TextEnded(task.session_id, task.id))
 
-    # -- texts of other processes --
+    # -- text of other processes --
 
     def _receive(self, piece: TextAppended) -> None:
         if piece.session_id not in self._watchers:
             return
         known = self._texts.get(piece.session_id)
         if known is not None and not known.is_remote:
-            # The answer is given here; whoever else says something has lost the session.
+            # The answer is produced here; another process that sends text has lost the session.
             return
         if piece.offset == 0:
             known = self._texts[piece.session_id] = RunningTextBuffer(

@@ -1,9 +1,9 @@
-"""The wire between machines: a NATS server, whose JetStream keeps the rings until a worker has room.
+"""The bus between machines: a NATS server, whose JetStream keeps notifications until a worker has room.
 
-A ring goes into a work queue and is handed to one worker, which takes it off at once: whether the session
-is then worked on is for the leases and the rows to say, and what is lost on the way is found by looking.
-Running answers go over plain subjects, to the processes that watch the session, put together every few
-milliseconds. While the server is away, nothing is sent and nothing is kept.
+A notification goes into a work queue and to one worker, which acknowledges it at once: leases and rows
+decide whether the session is worked on, and polling finds what is lost. Text goes over plain subjects to
+the processes that watch the session, batched every few milliseconds. While the server is unavailable,
+nothing is sent or kept.
 """
 
 import asyncio
@@ -41,17 +41,17 @@ _log = StructuredLogger(__name__)
 CONSUMER = "workers"
 RETRY_SECONDS = 1.0
 CONNECT_SECONDS = 3
-# A ring that nobody took for so long is old news: whoever looks has found it.
+# A notification this old is obsolete: polling has found the work.
 RING_SECONDS = 3600
 TAKE_SECONDS = 5.0
-# While there is no room.
+# The delay while there is no room.
 ROOM_SECONDS = 0.05
 ACK_SECONDS = 10
-# What other pieces come within this time go into the same message.
+# Deltas within this time are sent in one message.
 GATHER_SECONDS = 0.02
-# What a server that does not keep up may leave unread before this process stops talking to it.
+# Unsent bytes after which this process stops sending to a server that does not keep up.
 MAX_UNSAID_BYTES = 4 * 1024 * 1024
-# A gateway that does not keep up loses pieces, and asks for the whole.
+# A gateway that does not keep up loses deltas, and asks for the whole text.
 MAX_UNREAD, MAX_UNREAD_BYTES = 4096, 8 * 1024 * 1024
 
 _SUBJECT_TOKEN = re.compile("[A-Za-z0-9_-]+")
@@ -60,7 +60,7 @@ _FAULTS = (nats.errors.Error, OSError, TimeoutError)
 
 @dataclass(frozen=True, slots=True)
 class NatsServers:
-    """Of one cluster, and how to come in."""
+    """The servers of one cluster, and their credentials."""
 
     addresses: Sequence[str]
     user: str
@@ -80,7 +80,7 @@ class NatsServers:
 
 
 async def check_nats_servers(servers: NatsServers, prefix: str) -> str:
-    """What is wrong with these servers now; empty where they can be used."""
+    """What is wrong with these servers; empty if they can be used."""
     client, faults = Client(), []
 
     async def keep(error: Exception) -> None:
@@ -142,7 +142,7 @@ class NatsBus:
                 self._tell_fault(error)
             await asyncio.sleep(RETRY_SECONDS)
 
-    # -- one connection, through its breaks --
+    # -- connection --
 
     async def _one_connection(self, has_room: Callable[[], bool]) -> None:
         closed = asyncio.Event()
@@ -163,7 +163,7 @@ class NatsBus:
         )
         try:
             await self._subscribe(client)
-            # The server has it all before anybody is told that this process listens.
+            # The server must have all subscriptions before this process announces that it listens.
             await client.flush(CONNECT_SECONDS)
             self._client = client
             self._connected()
@@ -193,7 +193,7 @@ class NatsBus:
         if signal is not None and message.subject.endswith(f".{signal.session_id}"):
             self._hear(signal)
 
-    # -- saying --
+    # -- sending --
 
     async def _say(self, client: Client) -> None:
         while not _is_cancelled():
@@ -215,7 +215,7 @@ class NatsBus:
 
     async def _say_one(self, client: Client, signal: BusMessage) -> None:
         session_id = signal.session_id
-        # A watch begins with asking for the whole: by then it must be heard.
+        # A watch begins by requesting the whole text: the subscription must exist by then.
         if isinstance(signal, ResyncRequested) and self._watched.get(session_id, client) is None:
             subscription = await self._listen(client, self._subject(TextAppended, session_id))
             if session_id not in self._watched:
@@ -228,13 +228,13 @@ class NatsBus:
         name = {WorkAvailable: "work", CancelRequested: "stir", ResyncRequested: "wanted"}.get(kind, "live")
         return f"{self._prefix}.{name}.{session_id}"
 
-    # -- taking rings, one at a time, while there is room --
+    # -- taking notifications, one at a time, while there is room --
 
     async def _take(self, client: Client, has_room: Callable[[], bool]) -> None:
         stream = client.jetstream(timeout=CONNECT_SECONDS)
         rings: JetStreamContext.PullSubscription | None = None
         while True:
-            # Asked for while the server is away, everything would come at once when it is back.
+            # Requests made while the server is unavailable would all be answered at once later.
             if not has_room() or not client.is_connected:
                 await asyncio.sleep(ROOM_SECONDS)
                 continue
@@ -244,7 +244,7 @@ class NatsBus:
                 [message] = await rings.fetch(1, timeout=TAKE_SECONDS)
                 await self._take_one(message, has_room)
             except nats.errors.TimeoutError:
-                # Nothing to do; or the queue is gone with the server's storage.
+                # No work; or the queue was lost with the server's storage.
                 if not await self._queue_is_there(stream):
                     await _give_up(rings)
                     rings = None
@@ -270,7 +270,7 @@ class NatsBus:
                 retention=RetentionPolicy.WORK_QUEUE,
                 storage=StorageType.FILE,
                 max_age=RING_SECONDS,
-                # Rung again before it was taken is still one ring.
+                # Repeated notifications of one session are kept once.
                 max_msgs_per_subject=1,
             )
         )
@@ -280,7 +280,7 @@ class NatsBus:
                 durable_name=CONSUMER,
                 ack_policy=AckPolicy.EXPLICIT,
                 ack_wait=ACK_SECONDS,
-                # What nobody can take is not offered for ever; whoever looks finds the session.
+                # Do not redeliver forever; polling finds the session.
                 max_deliver=5,
             ),
         )
@@ -292,17 +292,17 @@ class NatsBus:
         except nats.js.errors.NotFoundError:
             return False
         except _FAULTS:
-            # Not to be told now. It is asked again.
+            # Unknown for now; it is checked again.
             return True
         return True
 
-    # -- what happens to the connection; none of these may raise --
+    # -- connection callbacks; none may raise --
 
     async def _faulty(self, error: Exception) -> None:
         self._tell_fault(error)
 
     async def _lost(self) -> None:
-        # Unless it is this process that ends it.
+        # Unless this process closes it.
         if self._client is not None:
             self._tell_fault("the connection was lost")
 
@@ -317,14 +317,14 @@ class NatsBus:
             self._is_told = False
 
     def _tell_fault(self, error: object) -> None:
-        """Once for each time that it is away: it is tried every second."""
+        """Log an outage once: the connection is retried every second."""
         level = _log.debug if self._is_told else _log.warning
         level("nats_is_away", error=str(error) or type(error).__name__)
         self._is_told = True
 
 
 def _is_cancelled() -> bool:
-    """The client swallows a cancellation that meets it while it waits for a server that does not read."""
+    """The client swallows a cancellation while it waits for a server that does not read."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -343,7 +343,7 @@ async def _give_up(rings: JetStreamContext.PullSubscription | None) -> None:
 
 
 async def _first_of(*works: Coroutine[Any, Any, Any]) -> None:
-    """Until one of them ends; then none goes on."""
+    """Run until one of them ends, then cancel the others."""
     running = [asyncio.ensure_future(work) for work in works]
     try:
         done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)

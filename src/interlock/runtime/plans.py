@@ -1,9 +1,9 @@
-"""From a plan to its building: a person approves a plan that was made in `plan` mode, and has it built.
+"""Building plans: a person approves a plan made in `plan` mode, and has it built.
 
-Then the session goes to `coding`, and the plan is the first message of a task there.
+The session then switches to `coding`, and the plan is the first message of a task there.
 
-Only people come here. A model can ask, and can do nothing about the answer; without the person's own word
-for it, an approval changes no mode.
+Only people can do this. A model can ask, but an approval alone changes no mode without the person's request
+to build.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from interlock.sessions.models import Role, SessionKind
 
 
 class NoPlan(UserError):
-    """There is no plan to build: it was not one, was not made in `plan` mode, or was not approved."""
+    """There is no plan to build: the question is not a plan, or not of `plan` mode, or not approved."""
 
     code = "NO_PLAN"
 
@@ -56,13 +56,13 @@ class PlanService:
         self._notifier = notifier
 
     def can_build(self, question: Question) -> bool:
-        """Whether a person could have it built here, now that it is approved or once it is."""
+        """Whether a person could build it here, now or once it is approved."""
         is_approved = question.answer is None or question.answer.get("decision") == "approve"
         is_plan = question.widget == WidgetType.plan_review and question.mode == ToolMode.plan
         return is_plan and is_approved and self._switch.is_open(ToolMode.coding)
 
     async def approved(self, session_id: str) -> Question | None:
-        """The newest plan of a session, if it was approved: an older one has been moved on from."""
+        """The newest plan of a session, if approved: older ones are superseded."""
         newest = await self._questions.newest(session_id, WidgetType.plan_review)
         return newest if newest is not None and _is_approved(newest) else None
 
@@ -74,7 +74,7 @@ class PlanService:
         who: str,
         credential_id: str | None = None,
     ) -> PlanBuild:
-        """Give the answer and have the plan built: both or neither."""
+        """Answer the question and build the plan, in one transaction."""
         question = await self._questions.get(question_id)
         if answer.get("decision") != "approve":
             raise NoPlan("only an approved plan can be built: answer with decision approve")
@@ -82,7 +82,7 @@ class PlanService:
         return await self._build(question, answering, who, credential_id)
 
     async def build(self, question_id: str, *, who: str, credential_id: str | None = None) -> PlanBuild:
-        """One that was approved before. Twice is harmless: it is built once."""
+        """Build a plan that was approved before. Repeating it is harmless: it is built once."""
         question = await self._questions.get(question_id)
         if not _is_approved(question):
             raise NoPlan(f"the plan of question {question_id} was not approved")
@@ -112,7 +112,7 @@ class PlanService:
             if known is not None:
                 return PlanBuild(answered, known)
             _refuse_older(transaction, answered)
-            # Before the message: whoever reads the log in order sees the mode that it is worked on in.
+            # Before the message, so that readers of the log see the mode of its task first.
             switching(transaction)
             draft = self._sessions.draft(Role.user, plan_message(answered))
             put = self._tasks.putting(session.id, draft, who, credential_id=credential_id, task_id=task_id)
@@ -136,7 +136,7 @@ def _refuse_older(transaction: Transaction, question: Question) -> None:
 
 
 def plan_task_id(question_id: str) -> str:
-    """One plan is built as one task, however often somebody says so."""
+    """The task id of a plan: it is built as one task, however often it is requested."""
     return f"t_{sha256(f'build:{question_id}'.encode()).hexdigest()[:16]}"
 
 
@@ -146,7 +146,7 @@ def _is_approved(question: Question) -> bool:
 
 
 def plan_message(question: Question) -> str:
-    """The plan as the person approved it, and their comment."""
+    """The plan as the person approved it, with their comment."""
     widget = question.read_widget()
     if not isinstance(widget, PlanReview):
         raise NoPlan(f"question {question.id} is not a plan")

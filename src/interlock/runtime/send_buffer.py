@@ -1,4 +1,4 @@
-"""What is still to be said over a wire that takes its time, put together where it can be."""
+"""Messages waiting for a slow bus, merged where possible."""
 
 import asyncio
 from typing import Generic, TypeVar
@@ -7,21 +7,21 @@ from interlock.runtime.bus import BusMessage, TextAppended, TextEnded
 
 T = TypeVar("T")
 
-# Sessions with something to say. Beyond that the oldest is dropped: whoever misses it asks, or looks.
+# Sessions with waiting messages. Beyond that the oldest is dropped: receivers resync or poll.
 MAX_WAITING = 20_000
-# A message of NATS may have 1 MiB; a character of a piece at most 6 bytes.
+# A NATS message may have 1 MiB; a character takes at most 6 bytes.
 MAX_PIECE_CHARS = 100_000
 
 
 class SendBuffer(Generic[T]):
-    """On one event loop. Pieces of one answer that follow one another become one."""
+    """A buffer on one event loop. Adjacent deltas of one answer are merged."""
 
     def __init__(self) -> None:
-        # The texts by their session; of everything else, the same said twice is said once.
+        # Text by session; of all other messages, duplicates are merged.
         self._waiting: dict[str | BusMessage, list[BusMessage]] = {}
         self._released: list[T] = []
         self._some = asyncio.Event()
-        # Pieces are coming, so that waiting a little brings more of them together.
+        # Deltas are arriving, so that waiting a little merges more of them.
         self.is_busy = False
 
     def put(self, signal: BusMessage) -> None:
@@ -31,19 +31,19 @@ class SendBuffer(Generic[T]):
             case TextAppended():
                 self._put_text(signal, self._waiting.setdefault(signal.session_id, []))
             case TextEnded(session_id):
-                # It ends what came before it, so it is said after that.
+                # It ends the text before it, so it is sent after that.
                 self._waiting.setdefault(session_id, []).append(signal)
             case _:
                 self._waiting[signal] = [signal]
         self._some.set()
 
     def let_go(self, thing: T) -> None:
-        """Whatever the connection holds that is no longer wanted."""
+        """Queue a resource of the connection for release."""
         self._released.append(thing)
         self._some.set()
 
     async def next(self) -> tuple[list[BusMessage], list[T]]:
-        """Everything that waits; it is given away with this."""
+        """Remove and return everything that waits."""
         await self._some.wait()
         self._some.clear()
         waiting, self._waiting = self._waiting, {}
@@ -60,7 +60,7 @@ class SendBuffer(Generic[T]):
 
 
 def _joined(before: BusMessage, piece: TextAppended) -> TextAppended | None:
-    """Both as one, where the second goes on where the first ends."""
+    """Both as one, if the second continues the first."""
     if (
         not isinstance(before, TextAppended)
         or (before.task_id, before.turn) != (piece.task_id, piece.turn)

@@ -1,7 +1,6 @@
-"""Works through the tasks of one session, one after another, as long as its lease is held.
+"""Runs the tasks of one session, one after another, while its lease is held.
 
-It is given the lease by whoever took it: a worker that looks for work, or a terminal that has its person
-in front of it.
+The caller takes the lease: a worker that polls for work, or a terminal with its person.
 """
 
 import asyncio
@@ -24,14 +23,14 @@ from interlock.sessions.leases import Lease, SessionLeases
 _log = StructuredLogger(__name__)
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
-# Each is another attempt, which may cost money.
+# Each one is another attempt, which may cost money.
 MAX_LEFT_OFF = 12
 
 
 class SessionRunner:
-    """`stop` takes effect on all sessions that are worked on with it.
+    """Runs sessions. `stop` applies to all sessions that it runs.
 
-    Given `leases`, a session is given back together with the end of its last task; else it is kept.
+    With `leases`, a session is released together with the end of its last task; otherwise it is kept.
     """
 
     def __init__(
@@ -53,15 +52,15 @@ class SessionRunner:
         self._cancel_grace_seconds = cancel_grace_seconds
         self._stop_grace_seconds = stop_grace_seconds
         self._cancelled: dict[str, asyncio.Event] = {}
-        # Cancelled here, and by whom: before anything else of such a task is written, this is.
+        # Tasks cancelled here, and by whom: this is written before anything else of such a task.
         self._withdrawn: dict[str, str] = {}
         self.stopping = asyncio.Event()
         self.hurrying = asyncio.Event()
 
     async def run(self, lease: Lease, begun: Task | None = None) -> bool:
-        """Until nothing is left to do now, or it is told to stop. False: the session was lost meanwhile.
+        """Run until there is nothing to do now, or it is stopped. False: the lease was lost.
 
-        `begun` is a task that was taken up together with the session.
+        `begun` is a task that was started together with taking the session.
         """
         if begun is not None and not await self._go_through(begun, lease):
             return False
@@ -78,24 +77,24 @@ class SessionRunner:
 
     @property
     def at_work(self) -> tuple[str, ...]:
-        """The tasks that are worked on right now."""
+        """The tasks that run right now."""
         return tuple(self._cancelled)
 
     def cancel(self, task_id: str, *, who: str) -> None:
-        """Stop it at once, whether or not the store can be told now; and let nothing more come of it."""
+        """Stop a task at once, even if the store is unavailable, and discard its further output."""
         self._withdrawn[task_id] = who
         if task_id in self._cancelled:
             self._cancelled[task_id].set()
 
     async def deliver_cancels(self) -> None:
-        """Tell the tasks that run what somebody else wrote into the store about them."""
+        """Cancel running tasks whose cancellation another process has stored."""
         if not self._cancelled:
             return
         for task_id in await self._backlog.to_stop() & self._cancelled.keys():
             self._cancelled[task_id].set()
 
     async def _work_task(self, task: Task, lease: Lease, left_off: int) -> bool:
-        """`left_off`: how often in a row it was so here already, because the store was away."""
+        """Run a task. `left_off`: how often in a row it was interrupted here by an unavailable store."""
         if left_off:
             with suppress(TimeoutError):
                 seconds = min(FIRST_DELAY_SECONDS * 2**left_off, LONGEST_DELAY_SECONDS)
@@ -106,7 +105,7 @@ class SessionRunner:
         return await self._go_through(task, lease, left_off)
 
     async def _go_through(self, task: Task, lease: Lease, left_off: int = 0) -> bool:
-        """One attempt at a task that runs, and what it came to."""
+        """Make one attempt at a running task, and store its outcome."""
         end = await self._attempted(task, lease)
         if isinstance(end, AttemptInterrupted) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
             end = FailedOutcome(
@@ -121,7 +120,7 @@ class SessionRunner:
             await self._tell_withdrawn(task.id)
             if next(tries):
                 present = await self._tasks.present(task.id)
-                # Perhaps it was written, and only the answer got lost: the session may be given back too.
+                # It may have been written with only the reply lost: the session may have been released too.
                 if present.status.is_end:
                     return
                 if present.is_cancel_requested:
@@ -154,7 +153,7 @@ class SessionRunner:
 
         async def started() -> Task:
             if next(tries):
-                # Perhaps it was written, and only the answer got lost: nobody else can have done it.
+                # It may have been written with only the reply lost: no other process can have done it.
                 present = await self._tasks.present(task.id)
                 if present.attempts > task.attempts:
                     return present
@@ -165,7 +164,7 @@ class SessionRunner:
         return await _retry_while_leased(started, lease)
 
     async def _end_cancelled(self, task: Task, lease: Lease) -> Task:
-        """It was begun and is to stop: the little that is left to write is written on a full disk too."""
+        """End a started task that is to stop. The few writes are allowed on a full disk too."""
         await record_interrupted_calls(self._log, task.session_id, token=lease.token, on_full_disk=True)
         return await self._tasks.end_cancelled(task.id, lease)
 
@@ -223,7 +222,7 @@ T = TypeVar("T")
 
 
 async def _retry_while_leased(work: Callable[[], Awaitable[T]], lease: Lease) -> T:
-    """What a task comes to is worth waiting for the store, as long as the session is ours."""
+    """Retry while the store is unavailable, as long as the lease is held."""
     delay = FIRST_DELAY_SECONDS
     while True:
         try:

@@ -1,8 +1,8 @@
-"""Keeps so many worker processes running, and stops trying where one will not stay up.
+"""Keeps a number of worker processes running, and gives up on slots that keep failing.
 
-Each place is filled again after its process ended: at once after a stable run, else after a pause that
-doubles. A place whose process ends again and again without a stable run is given up, which is told in the
-log. A worker hears of the supervisor's end by its standard input, which ends with it.
+A slot is filled again after its process ended: at once after a stable run, else after a delay that doubles.
+A slot whose process keeps ending without a stable run is given up, which the log records. A worker notices
+the supervisor's end by the end of its standard input.
 """
 
 import asyncio
@@ -25,27 +25,27 @@ from interlock.runtime.append_retry import append_with_retry
 
 _log = StructuredLogger(__name__)
 
-# What an end waits for its beginning to be written.
+# How long the record of an end waits for that of its start.
 RECORD_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorLimits:
-    """How long a run is a stable one, how often a place is filled without one, and how long between."""
+    """How long a stable run takes, how many starts without one are allowed, and the delay between them."""
 
     stable_seconds: float = 30.0
     max_crashes: int = 5
     restart_seconds: float = 0.5
     max_restart_seconds: float = 30.0
-    # What a worker that is told to stop may take, before it is killed.
+    # How long a stopping worker may take before it is killed.
     stop_seconds: float = 30.0
 
 
 class WorkerSupervisor:
-    """`command` starts one worker, which must end when its standard input does.
+    """Runs `command` for each worker, which must end when its standard input does.
 
-    It is given `--spawned` and the id of the event that tells of its start, so that it can stand under it
-    whichever of the two is written first.
+    Each gets `--spawned` and the id of the event that records its start, so that its own events can refer
+    to it, whichever is written first.
     """
 
     def __init__(
@@ -68,22 +68,22 @@ class WorkerSupervisor:
 
     @property
     def is_working(self) -> bool:
-        """Whether at least one place is filled, or will be."""
+        """Whether at least one slot is filled, or will be."""
         return len(self.given_up) < self._workers
 
     def has_room(self) -> bool:
-        """It works on nothing itself."""
+        """A supervisor works on no session itself."""
         return False
 
     def stop(self) -> None:
-        """Tell all workers to finish what they do. Told twice, they do not wait for it."""
+        """Stop all workers after their current work. A second call does not wait for it."""
         self._stopping.set()
         for process in self._running.values():
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
 
     async def run(self) -> None:
-        """Until it was told to stop and all have ended, or every place was given up."""
+        """Run until stopped and all workers have ended, or every slot was given up."""
         started = self._log.draft(
             ProcessStarted(role="supervisor", pid=os.getpid(), workers=self._workers), NO_SCOPE
         )
@@ -95,7 +95,7 @@ class WorkerSupervisor:
         finally:
             telling.cancel()
             for place in places:
-                # Not twice: each has to see the end of its process.
+                # Cancel only once: each must see the end of its process.
                 if not place.cancelling():
                     place.cancel()
             await asyncio.gather(*places, return_exceptions=True)
@@ -126,16 +126,16 @@ class WorkerSupervisor:
                 *(*self._command, "--spawned", event_id),
                 stdin=asyncio.subprocess.PIPE,
                 env=self._environment,
-                # Ctrl-C in a terminal is for the supervisor, which tells its workers.
+                # Ctrl-C in a terminal is for the supervisor, which stops its workers.
                 start_new_session=True,
             )
         except OSError as error:
-            # Too many processes, no memory: no reason to end those that run.
+            # Too many processes or no memory: no reason to end those that run.
             _log.error("worker_not_started", place=place, error=str(error))
             return os.EX_OSERR
         self._running[place] = process
         if self._stopping.is_set():
-            # It was told to all while this one came into being.
+            # Stopping began while this one was starting.
             process.send_signal(signal.SIGTERM)
         spawned = WorkerSpawned(place=place, pid=process.pid, starts=starts)
         telling = asyncio.create_task(
@@ -143,7 +143,7 @@ class WorkerSupervisor:
         )
         try:
             code = await self._ended(process)
-            # In the order in which it happened, unless the store is away.
+            # Keep the order of events, unless the store is unavailable.
             await asyncio.wait({telling}, timeout=RECORD_SECONDS)
         finally:
             telling.cancel()
@@ -155,7 +155,7 @@ class WorkerSupervisor:
         return code
 
     async def _ended(self, process: asyncio.subprocess.Process) -> int:
-        """Its exit code; a worker that does not stop when it is told to is killed."""
+        """The exit code; a worker that does not stop in time is killed."""
         ending = asyncio.create_task(process.wait())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -175,7 +175,7 @@ class WorkerSupervisor:
         await self._record(CrashLoopDetected(place=place, exits=exits, code=code), scope)
 
     async def _record(self, event: Event, scope: EventScope) -> None:
-        """What cannot be written down must not keep workers from running: they are fenced by themselves."""
+        """Record an event. A failure must not keep workers from running: leases fence them."""
         try:
             async with asyncio.timeout(RECORD_SECONDS):
                 await self._log.append(SYSTEM_STREAM, event, scope=scope)

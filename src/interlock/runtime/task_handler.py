@@ -1,4 +1,4 @@
-"""What does the work of a task, and what it may come to."""
+"""The interface of the code that works on a task, and its outcomes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ class DoneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class FailedOutcome:
-    """`reason` is one sentence for the person."""
+    """The task failed. `reason` is one sentence for the person."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingOutcome:
-    """The task has asked, and goes on when this question is closed. Others of it may still be open then.
+    """The task waits until this question is closed. Its other questions may still be open then.
 
-    Only for a question that was open when the handler looked: who waits again for a closed one is called
-    again at once.
+    Only for a question that was open when the handler checked: waiting for a closed one restarts the
+    handler at once.
     """
 
     question_id: str
@@ -35,11 +35,11 @@ TaskOutcome = DoneOutcome | FailedOutcome | WaitingOutcome
 
 
 class TaskHandler(Protocol):
-    """It writes under `lease.token` and in `task.scope`, and keeps to `task.mode`.
+    """Works on a task: writes under `lease.token` and in `task.scope`, and keeps to `task.mode`.
 
-    When `cancelled` is set it should wind down and return, whatever it returns; a while later it is
-    cancelled, as it is at once when the lease is lost. More than one attempt means: go on from the log.
-    Calls that a dead worker left open have been settled before.
+    When `cancelled` is set it should end soon and return anything; after a grace period its coroutine is
+    cancelled, or at once when the lease is lost. More than one attempt means: resume from the log. Calls
+    left open by a dead worker have been settled before.
     """
 
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome: ...

@@ -1,4 +1,4 @@
-"""A task as a row, and every statement about such rows."""
+"""The rows of tasks, and all SQL statements about them."""
 
 import secrets
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from interlock.core.errors import TaskNotFound, UserError
 from interlock.db.driver import DbConnection, Row
 from interlock.log.stream_appender import EventScope
 
-# Of what a task was about.
+# Characters of the request that are shown.
 MAX_SHOWN = 120
 
 
@@ -29,11 +29,11 @@ class TaskStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One message that is to be worked on, in the order of the table's columns.
+    """One message to work on, with fields in the order of the table's columns.
 
     `message_seq` is the message's number and the task's place in its session. `mode` is the session's when
     the message was sent; each start makes it the stricter of itself and the session's, and so does a switch
-    of the session's mode once the task has begun.
+    of the session's mode once the task has started.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Task:
 
     @property
     def scope(self) -> EventScope:
-        """Where what is done for it now stands in the tree of causes."""
+        """The parent of the task's further events in the tree of causes."""
         return EventScope(self.id, self.started_event or self.queued_event)
 
     @property
@@ -75,7 +75,7 @@ _NAMES = ", ".join(_COLUMNS)
 
 INSERT = f"INSERT INTO tasks ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
 
-# People do not see the tasks of a deleted session.
+# Tasks of deleted sessions are hidden from people.
 _IS_SHOWN = """
 NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = tasks.session_id AND s.deleted_us IS NOT NULL)
 """
@@ -84,14 +84,14 @@ SESSION_OF = "SELECT session_id FROM tasks WHERE id = ?"
 READ = f"SELECT {_NAMES} FROM tasks WHERE id = ?"  # noqa: S608
 READ_SHOWN = f"{READ} AND {_IS_SHOWN}"
 
-# A session's tasks are worked on in order: the first that has not ended is the only one to look at. Ordered
-# by a sum, so that SQLite looks for the few that have not ended and not through all that have.
+# A session's tasks run in order: only the first open one matters. Ordered by a sum, so that SQLite uses the
+# index of open tasks instead of scanning all ended ones.
 FIRST_OPEN = f"""
 SELECT {_NAMES} FROM tasks
 WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
 """  # noqa: S608
 
-# The same, and who holds the session.
+# The same, with the holder of the session.
 LOOK_AT = """
 SELECT status, cancel_requested_us IS NOT NULL, (
     SELECT l.holder FROM session_leases l WHERE l.session_id = tasks.session_id
@@ -117,7 +117,7 @@ WHERE id = ? AND status IN ('queued', 'running')
 PARK = "UPDATE tasks SET status = 'waiting', question_id = ? WHERE id = ? AND status = 'running'"
 PUT_BACK = "UPDATE tasks SET status = 'queued' WHERE id = ? AND status = 'running'"
 
-# Between done and cancelled this one statement decides: what was asked for before it counts.
+# This one statement decides between done and cancelled: a cancellation requested before it wins.
 FINISH = """
 UPDATE tasks SET ended_us = ?,
     status = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE 'cancelled' END,
@@ -137,7 +137,7 @@ WHERE id = ? AND status = 'running' AND cancel_requested_us IS NULL
 # Locked until the commit: a revocation comes before what the credential starts, and refuses it, or after it
 # and cancels it.
 IS_NOT_REVOKED = "SELECT 1 FROM credentials WHERE id = ? AND ended_us IS NULL {FOR_SHARE}"
-# What a credential started and has not ended. Deleted sessions have nothing under way.
+# Open tasks started with a credential. Deleted sessions have none.
 SESSIONS_STARTED_WITH = f"""
 SELECT session_id FROM tasks
 WHERE credential_id = ? AND status IN ('queued', 'running', 'waiting') AND {_IS_SHOWN}
@@ -153,8 +153,8 @@ RUN_STARTED_WITH = """
 SELECT 1 FROM runs WHERE session_id = ? AND credential_id = ? AND status IN ('running', 'paused')
 """
 
-# Of each session its first task that has not ended, if that is one to work on and nobody holds the session:
-# running without a live lease says that its worker is gone. Each half walks an index and ends at the limit.
+# Of each session its first open task, if it can run and no live lease holds the session: a running task
+# without one lost its worker. Each half walks an index and ends at the limit.
 _TO_DO = """
 SELECT t.session_id, t.created_us FROM tasks t
 WHERE t.status = '{status}'
@@ -173,7 +173,7 @@ SELECT session_id FROM (
     SELECT * FROM ({_TO_DO.replace("{status}", "queued")}) AS queued
 ) AS to_do ORDER BY created_us, session_id LIMIT ?
 """  # noqa: S608
-# Those that somebody holds though there is work, with the holder: it may have gone.
+# Sessions with work whose lease is held, with the holder, which may have died.
 HELD_WORK = """
 SELECT DISTINCT l.session_id, l.holder FROM tasks t JOIN session_leases l ON l.session_id = t.session_id
 WHERE t.status IN ('queued', 'running') AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS}
@@ -186,7 +186,7 @@ TO_STOP = "SELECT id FROM tasks WHERE status = 'running' AND cancel_requested_us
 
 
 def list_statement(*, of_session: bool, of_status: bool) -> str:
-    """The newest first. Each form is written out, so that each can use the index made for it."""
+    """The statement for a list, newest first. Each form is literal, so that it can use its own index."""
     conditions = [_IS_SHOWN]
     if of_session:
         conditions.append("session_id = ?")
@@ -197,7 +197,7 @@ def list_statement(*, of_session: bool, of_status: bool) -> str:
 
 
 def read_open_statuses(connection: DbConnection, sessions: Sequence[str]) -> dict[str, TaskStatus]:
-    """How the work of each session stands, where there is any: by its first task that has not ended."""
+    """The status of each session's first open task, if any."""
     if not sessions:
         return {}
     statement = _UNDER_WAY.replace("{sessions}", ", ".join("?" for _ in sessions))
@@ -205,7 +205,7 @@ def read_open_statuses(connection: DbConnection, sessions: Sequence[str]) -> dic
 
 
 def read_request_excerpts(connection: DbConnection, tasks: Sequence[Task]) -> dict[str, str]:
-    """The beginning of each task's message, in one line; none where it was erased."""
+    """The beginning of each task's message, on one line; none if it was erased."""
     found: dict[str, str] = {}
     for task in tasks:
         rows = connection.query(BEGINNING, (task.session_id, task.message_seq))
@@ -257,7 +257,7 @@ def read_task(connection: DbConnection, task_id: str, statement: str = READ) -> 
 
 
 def find_task(connection: DbConnection, task_id: str, session_id: str) -> Task | None:
-    """A task of that id, if there is one; it must be one of that session."""
+    """The task of that id, if it exists; it must belong to that session."""
     rows = connection.query(SESSION_OF, (task_id,))
     if not rows:
         return None
@@ -267,7 +267,7 @@ def find_task(connection: DbConnection, task_id: str, session_id: str) -> Task |
 
 
 def first_runnable(found: Sequence[Row]) -> Task | None:
-    """Of what `FIRST_OPEN` found, what can be worked on now."""
+    """The task to run now, from the rows of `FIRST_OPEN`."""
     task = task_from_row(found[0]) if found else None
     return None if task is None or task.status is TaskStatus.waiting else task
 

@@ -1,7 +1,7 @@
-"""Puts tasks, tells of them, cancels them, and takes down what a worker did with them.
+"""Queues, reads, cancels and ends tasks, for people and for workers.
 
-Every change of a task and the event that tells it are one transaction under the session's head, so that
-of two who want different things of a task one comes first. A worker's changes are fenced by its lease.
+Each change of a task and its event are one transaction under the session's head, so that conflicting
+changes are serialised. A worker's changes are fenced by its lease.
 """
 
 import re
@@ -64,7 +64,7 @@ MAX_WHO = 200
 TASK_ID = re.compile("t_[0-9a-f]{16}")
 MAX_REASON = 500
 
-# A task that ends its worker each time it is taken up must not go on doing so for ever.
+# A task that kills its worker on each attempt must not do so forever.
 MAX_INTERRUPTIONS = 5
 
 
@@ -96,8 +96,10 @@ class TaskService:
         leftovers: FindUnansweredCalls = lambda _connection, _task: (),
         follow: NextStepAfter = lambda _transaction, _task: None,
     ) -> None:
-        """`leftovers` tells what is to be said of calls that a task leaves without an answer, `follow` what
-        is to be worked on next in the same session; both are part of the transaction that ends a task."""
+        """`leftovers` returns results for a task's unanswered calls, `follow` the session's next step.
+
+        Both run in the transaction that ends a task.
+        """
         self._leftovers = leftovers
         self._follow = follow
         self._database = database
@@ -121,10 +123,10 @@ class TaskService:
         scope: EventScope = NO_SCOPE,
         task_id: str | None = None,
     ) -> Task:
-        """A message that is to be worked on. What was asked and not answered until now is closed.
+        """Queue a message as a task. Open questions of the session are closed.
 
-        With a `task_id` of the caller's, a message that is sent again because nobody knows whether it
-        arrived is still one task: the one that is there is given back.
+        With a `task_id` of the caller, a message sent again because its arrival is unknown is still one
+        task: the existing one is returned.
         """
         draft = self._checked_draft(content, task_id)
         return await self._put(session_id, draft, who, scope, credential_id=credential_id, task_id=task_id)
@@ -138,9 +140,9 @@ class TaskService:
         credential_id: str | None = None,
         task_id: str | None = None,
     ) -> Task:
-        """The same with a new session of that id, in one transaction; the first words are its title.
+        """Queue a message in a new session of that id, in one transaction; its beginning is the title.
 
-        Sent again with the same `task_id`, it gives back the task that is there and makes no session.
+        Sent again with the same `task_id`, it returns the existing task and creates no session.
         """
         draft = self._checked_draft(content, task_id)
         create = self._sessions.creating(session_id, opened_by=who, title=title_from_message(draft.content))
@@ -159,7 +161,7 @@ class TaskService:
     async def retry(
         self, task_id: str, *, who: str, credential_id: str | None = None, as_task: str | None = None
     ) -> Task:
-        """The same message once more, as a new task at the end of its session's queue."""
+        """Queue the same message again, as a new task at the end of its session's queue."""
         task = await self.get(task_id)
         if task.status not in {TaskStatus.failed, TaskStatus.cancelled}:
             raise WrongTaskStatus(
@@ -181,7 +183,7 @@ class TaskService:
         )
 
     async def cancel(self, task_id: str, *, who: str, reason: str = "") -> Task:
-        """Cancelled at once where nobody works on it; else its worker is told, and the task says so."""
+        """Cancel a task: at once if it does not run, else by a request to its worker."""
         task = await self.present(task_id)
 
         def work(transaction: Transaction) -> Task:
@@ -192,14 +194,14 @@ class TaskService:
             return present
 
         cancelled = await self._events.transact(task.session_id, work, on_full_disk=True)
-        # Also when it is gone already: the next one of the session may have waited behind it.
+        # Also if it has ended: the session's next task may have waited for it.
         self._notifier.notify(task.session_id)
         return cancelled
 
     async def delete_session(self, session_id: str, *, who: str) -> None:
-        """Hide a session and cancel what it has not done yet. Nothing of it is erased.
+        """Hide a session and cancel its open tasks. Nothing is erased.
 
-        A call that runs is told to end, and its outcome is still recorded.
+        A running call is cancelled, and its outcome is still recorded.
         """
         author = self._line(who, MAX_WHO)
         hide = self._sessions.deleting(session_id, who=author)
@@ -223,7 +225,7 @@ class TaskService:
     async def list_tasks(
         self, *, session_id: str | None = None, status: TaskStatus | None = None, limit: int = 100
     ) -> list[Task]:
-        """The newest first, over all sessions or of one."""
+        """Tasks of one session or of all, newest first."""
         statement = list_statement(of_session=session_id is not None, of_status=status is not None)
         wanted: list[object] = [] if session_id is None else [sanitize_text(session_id)]
         if status is not None:
@@ -234,17 +236,17 @@ class TaskService:
     # -- for a worker that holds the session --
 
     async def present(self, task_id: str) -> Task:
-        """As it is now, whether or not its session was deleted."""
+        """The current task, whether or not its session was deleted."""
         return await self._database.read(lambda db: read_task(db, sanitize_text(task_id)))
 
     async def resumable(self, session_id: str) -> Task | None:
-        """What is to be worked on now; running says that whoever did so before is gone."""
+        """The task to work on now; if it is running, its earlier worker has died."""
         return first_runnable(await self._database.fetch(FIRST_OPEN, (session_id,)))
 
     def begin_first(self, transaction: Transaction, session_id: str, holder: str) -> Task | None:
-        """Take the session's first task up in the transaction that takes the session, if it is a new one.
+        """Start the session's first task in the transaction that takes the lease, if it is new.
 
-        What somebody has worked on before is looked into first (`start`).
+        A task that was worked on before goes through `start`.
         """
         task = first_runnable(transaction.connection.query(FIRST_OPEN, (session_id,)))
         if (
@@ -257,7 +259,7 @@ class TaskService:
         return self._begin(transaction, task, holder, task.interruptions)
 
     async def start(self, task_id: str, lease: Lease) -> Task:
-        """Take it up or go on with it; not running afterwards if it is not to be worked on any more."""
+        """Start or resume a task. It is not running afterwards if it must not be worked on any more."""
 
         def work(transaction: Transaction) -> Task:
             task = read_task(transaction.connection, task_id)
@@ -272,7 +274,7 @@ class TaskService:
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
     async def wait(self, task_id: str, question_id: str, lease: Lease) -> Task:
-        """Park it until its question is closed. If that has happened already, it is queued again."""
+        """Park the task until its question is closed; if it already is, queue it again."""
 
         def work(transaction: Transaction) -> Task:
             task = read_task(transaction.connection, task_id)
@@ -293,7 +295,7 @@ class TaskService:
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
     async def finish(self, task_id: str, status: TaskStatus, reason: str, lease: Lease) -> Task:
-        """Done or failed; or cancelled, if that was asked for before. Twice is harmless."""
+        """End as done or failed, or as cancelled if that was requested before. Repeating it is harmless."""
 
         def work(transaction: Transaction) -> Task:
             return self._finished(transaction, task_id, status, reason)
@@ -301,7 +303,7 @@ class TaskService:
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
     async def end_cancelled(self, task_id: str, lease: Lease) -> Task:
-        """End one that runs and is to stop, also on a full disk."""
+        """End a running task that was cancelled, also on a full disk."""
 
         def work(transaction: Transaction) -> Task:
             return self._finished(transaction, task_id, TaskStatus.cancelled, "")
@@ -311,7 +313,7 @@ class TaskService:
     async def finish_and(
         self, leave: ReleaseLease, task_id: str, status: TaskStatus, reason: str, lease: Lease
     ) -> bool:
-        """The same, and `leave` with it if nothing of the session can be worked on now; whether it was."""
+        """End the task, and `leave` the session if it has no other runnable work; returns whether so."""
 
         def work(transaction: Transaction) -> bool:
             self._finished(transaction, task_id, status, reason)
@@ -323,7 +325,7 @@ class TaskService:
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
     async def put_back(self, task_id: str, lease: Lease) -> Task:
-        """Leave it for another worker, which goes on from the log."""
+        """Requeue the task for another worker, which resumes from the log."""
 
         def work(transaction: Transaction) -> Task:
             if read_task(transaction.connection, task_id).is_cancel_requested:
@@ -338,7 +340,7 @@ class TaskService:
     def cancel_within(
         self, transaction: Transaction, task_id: str, who: str, reason: str = ""
     ) -> Task | None:
-        """None where it has ended already. Ring the session's bell afterwards."""
+        """Cancel a task; None if it has ended. The caller notifies workers after the commit."""
         transaction.next_seq()
         author, time_us = self._line(who, MAX_WHO), now_us()
         because = self._line(reason, MAX_REASON) or None
@@ -351,7 +353,7 @@ class TaskService:
     def _put_within(
         self, transaction: Transaction, session_id: str, draft: MessageDraft, task: Task, scope: EventScope
     ) -> Task:
-        """`task` as far as it is known before its message is written."""
+        """Queue a task; `task` has the fields known before its message is written."""
         require_session(transaction.connection, session_id)
         message = draft.write(transaction, session_id, scope)
         event = TaskQueued(
@@ -369,7 +371,7 @@ class TaskService:
         return queued
 
     def put_step(self, transaction: Transaction, session_id: str, step: NextStep) -> Task:
-        """The task of a run's next step. It may not leave the mode it is given."""
+        """Queue the task of a run's next step. It cannot leave its mode."""
         draft = self._sessions.draft(Role.user, step.content)
         task = new_task(
             step.task_id, session_id, step.who, mode=step.mode, credential_id=step.credential_id
@@ -411,7 +413,10 @@ class TaskService:
         retry_of: str | None = None,
         task_id: str | None = None,
     ) -> Callable[[Transaction], Task]:
-        """What puts a person's message, as a part of a transaction. Ring the session's bell afterwards."""
+        """Return a function that queues a message within a transaction.
+
+        The caller notifies workers afterwards.
+        """
         identity, author = task_id or new_task_id(), self._line(who, MAX_WHO)
         inner = EventScope(identity, scope.parent)
 
@@ -454,7 +459,7 @@ class TaskService:
         return self._ended(transaction, task_id)
 
     def _ended(self, transaction: Transaction, task_id: str) -> Task:
-        """Nobody waits for its answers any more; then the one event that tells its end."""
+        """Close the task's questions, then record the one event of its end."""
         task = read_task(transaction.connection, task_id)
         self._questions.close_open(
             transaction,
@@ -478,7 +483,7 @@ class TaskService:
         return task
 
     def _answer_calls(self, transaction: Transaction, task: Task) -> None:
-        """Every call has its one answer, however its task ended: else no provider takes the transcript."""
+        """Answer every open call, however the task ended: providers reject a transcript otherwise."""
         for call_id, content in self._leftovers(transaction.connection, task):
             draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
             draft.write(transaction, task.session_id, task.scope)
@@ -495,15 +500,15 @@ class TaskService:
 
 
 def reject_revoked(connection: DbConnection, credential_id: str | None) -> None:
-    """A request that was under way when its token or cookie was revoked starts nothing."""
+    """Raise if the credential was revoked: a concurrent request must start nothing."""
     if credential_id is not None and not connection.query(IS_NOT_REVOKED, (credential_id,)):
         raise UserError("the token or browser login that sent this was revoked; nothing was started")
 
 
 def _mode_for_message(connection: DbConnection, session_id: str) -> ToolMode:
-    """The mode that a session's message is sent in.
+    """The mode of a message to the session.
 
-    A run takes none: it is worked on step by step, and people answer it or say what it is to do next.
+    A run accepts no messages: it proceeds step by step, and people answer or control it.
     """
     rows = connection.query(KIND_AND_MODE, (session_id,))
     if not rows:

@@ -1,7 +1,7 @@
-"""The wire between the processes of one machine: a Unix socket in the state folder.
+"""The bus between the processes of one machine: a Unix socket in the state directory.
 
-Whoever comes first holds the switchboard: it takes what each of the others says and passes it to all the
-rest. When it goes, the next one that notices takes its place. Nothing is kept for who is not there.
+The first process is the hub: it passes each message to all others. When it ends, the next process that
+notices takes over. Messages are not kept for absent processes.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _log = StructuredLogger(__name__)
 SOCKET, LOCK = "wire.sock", "wire.lock"
 RETRY_SECONDS = 0.2
 MAX_LINE_BYTES = 4 * 1024 * 1024
-# Somebody who has so much still to read does not keep up, and comes back when it does.
+# A peer with this much unread data does not keep up; it is disconnected, and reconnects.
 MAX_UNREAD_BYTES = 4 * 1024 * 1024
 
 
@@ -46,7 +46,7 @@ class UnixSocketBus:
             self._pass_on(encode_message(signal) + b"\n", None)
 
     def watch(self, session_id: str) -> None:
-        # All hear all; what was said before has to be asked for.
+        # Every process receives all messages; earlier text must be requested.
         self.send(ResyncRequested(session_id))
 
     def unwatch(self, session_id: str) -> None:
@@ -58,25 +58,25 @@ class UnixSocketBus:
         while True:
             began = loop.time()
             try:
-                # Where the store is elsewhere, nobody else has made it.
+                # With the store elsewhere, the directory may not exist yet.
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if await self._join():
                     self._told = ""
                 else:
                     await self._host()
             except OSError as error:
-                # Once for the same fault: it is tried several times a second.
+                # Log each error once: joining is retried several times a second.
                 level = _log.debug if str(error) == self._told else _log.warning
                 level("wire_broken", error=str(error))
                 self._told = str(error)
-            # Not so soon again; a switchboard that goes after a while is looked for at once.
+            # Do not retry too soon; a hub that ends after a while is replaced at once.
             if loop.time() - began < RETRY_SECONDS:
                 await asyncio.sleep(RETRY_SECONDS)
 
-    # -- as one of many --
+    # -- as a peer --
 
     async def _join(self) -> bool:
-        """Until the switchboard goes; False if there is none."""
+        """Stay connected until the hub ends; False if there is none."""
         loop = asyncio.get_running_loop()
         with _short_path(self._folder) as folder:
             try:
@@ -89,10 +89,10 @@ class UnixSocketBus:
             end.close()
         return True
 
-    # -- as the switchboard --
+    # -- as the hub --
 
     async def _host(self) -> None:
-        """Until it is cancelled; or not at all, if somebody else is about to."""
+        """Serve until cancelled; return at once if another process holds the lock."""
         flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(self._folder / LOCK, flags, 0o600)
         try:
@@ -108,7 +108,8 @@ class UnixSocketBus:
         with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listening:
             self._bind(listening)
             loop = asyncio.get_running_loop()
-            # Begun below: who is cancelled while a server begins is not given it, and could not close it.
+            # Started below: if cancelled while starting, we would not get the server and could not close
+            # it.
             server = await loop.create_unix_server(lambda: _Peer(self), sock=listening, start_serving=False)
             try:
                 await server.start_serving()
@@ -117,7 +118,7 @@ class UnixSocketBus:
             finally:
                 self.is_host = False
                 server.close()
-                # While the lock is still held: the next one makes its own.
+                # While the lock is still held: the next hub creates its own socket.
                 (self._folder / SOCKET).unlink(missing_ok=True)
                 for end in tuple(self._ends):
                     end.close()
@@ -125,15 +126,15 @@ class UnixSocketBus:
     def _bind(self, listening: socket.socket) -> None:
         with _short_path(self._folder) as folder:
             path = Path(folder) / SOCKET
-            # We hold the lock: what is there was left by one that is gone.
+            # We hold the lock: an existing socket was left by a dead process.
             path.unlink(missing_ok=True)
-            # The folder is its owner's alone; a umask would be that of all threads.
+            # The directory is accessible to its owner only; a umask would affect all threads.
             listening.bind(str(path))
             path.chmod(0o600)
         listening.listen(64)
         listening.settimeout(0)
 
-    # -- what goes over it --
+    # -- messages --
 
     def on_connect(self, end: "_Peer") -> None:
         self._ends.add(end)
@@ -176,7 +177,7 @@ class _Peer(asyncio.Protocol):
         self.closed.set()
 
     def data_received(self, data: bytes) -> None:
-        # A line that comes byte by byte is not looked through each time.
+        # Do not rescan a line that arrives byte by byte.
         self._rest += data
         if b"\n" in data:
             *lines, rest = bytes(self._rest).split(b"\n")
@@ -201,7 +202,7 @@ class _Peer(asyncio.Protocol):
 
 
 def _is_ours(connected: socket.socket) -> bool:
-    """The same account, or root: the folder's permissions say so too."""
+    """Whether the peer runs as the same account or root. The directory's permissions ensure it too."""
     found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", found)
     return uid in {os.geteuid(), 0}
@@ -209,7 +210,7 @@ def _is_ours(connected: socket.socket) -> bool:
 
 @contextmanager
 def _short_path(folder: Path) -> Iterator[str]:
-    """A name for the folder that is short enough for a socket's address, however deep it lies."""
+    """A path of the directory that is short enough for a socket address, however deep it is."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}"

@@ -1,8 +1,7 @@
-"""How workers hear of work. The rows say what there is to do; a bell only says when to look.
+"""How workers learn of work. The rows are the queue; a notification only says when to look.
 
-The contract is small because nothing depends on it: a ring may be lost, late, doubled or for nothing, and
-a worker that hears none looks by itself every second or so. Which processes hear one another, and how, is
-the wire's (`bus.py`): a Unix socket on one machine, NATS on many.
+Nothing depends on notifications: they may be lost, late, duplicated or spurious, and each worker polls
+every second or so. The bus (`bus.py`) carries them: a Unix socket on one machine, NATS on many.
 """
 
 import asyncio
@@ -18,17 +17,17 @@ from interlock.runtime.task_rows import FIND_WORK, HELD_WORK, LOOK_AT, TO_STOP
 
 class WorkNotifier(Protocol):
     def notify(self, session_id: str) -> None:
-        """Something changed in this session: there is work, or some is to stop. Never waits or fails."""
+        """The session has work, or something to cancel. Never waits or fails."""
 
     def notify_cancel(self, session_id: str) -> None:
-        """Somebody else holds this session: have it look whether something is to stop. As `ring`."""
+        """Ask the holder of this session to look for cancellations. As `notify`."""
 
     def notifications(self) -> AsyncIterator[WorkAvailable | CancelRequested]:
-        """What is rung for from now on, for one listener; each at least once after it was last said."""
+        """Notifications from now on, for one listener; each at least once after it was last sent."""
 
 
 class InProcessNotifier:
-    """Rings for everybody who listens in this process, on one event loop; over a wire, in others too."""
+    """Notifies all listeners of this process, on one event loop, and other processes over the bus."""
 
     def __init__(self, bus: Bus | None = None) -> None:
         self._bus = bus
@@ -44,7 +43,7 @@ class InProcessNotifier:
             self._bus.send(CancelRequested(session_id))
 
     def hear(self, signal: WorkAvailable | CancelRequested) -> None:
-        """From another process, for those who listen here."""
+        """Deliver a notification of another process to the listeners here."""
         for ear in self._ears:
             ear.hear(signal)
 
@@ -58,12 +57,12 @@ class InProcessNotifier:
             self._ears.discard(ear)
 
 
-# What rings are for can be found by looking.
+# Dropped notifications are found by polling.
 MAX_HEARD = 20_000
 
 
 class _Subscription:
-    """What one listener has not come to yet: each once, and of too many the oldest is forgotten."""
+    """Notifications one listener has not taken yet: without duplicates, the oldest dropped if too many."""
 
     def __init__(self) -> None:
         self._heard: dict[WorkAvailable | CancelRequested, None] = {}
@@ -89,17 +88,18 @@ class SessionWorkState(Enum):
 
     nothing = auto()
     free = auto()
-    # Nobody works on it, and its task was cancelled before it was left: that is only to be ended.
+    # No worker holds it, and its task was cancelled before it was released: it only has to be ended.
     cancelled = auto()
-    # Somebody else works on it; and is to stop something.
+    # Another worker holds it; in the second case, with something to cancel.
     held = auto()
     to_stop = auto()
 
 
 class WorkQueue:
-    """What there is to do, as the store has it.
+    """The work to do, from the store.
 
-    `is_gone` tells of a holder that its process has ended, where anybody can know: with SQLite alone.
+    `is_gone` says whether a holder's process has ended; used with SQLite only, where all are on one
+    machine.
     """
 
     def __init__(self, database: Database, is_gone: Callable[[str], bool] | None = None) -> None:
@@ -107,7 +107,7 @@ class WorkQueue:
         self._is_gone = is_gone if database.dialect == "sqlite" else None
 
     async def find_work(self, limit: int) -> list[str]:
-        """Sessions whose next task is queued, or was left by a dead worker, and that nobody holds."""
+        """Sessions without a holder whose next task is queued, or was left by a dead worker."""
         return await self._database.read(lambda db: self._found(db, limit))
 
     def _found(self, connection: DbConnection, limit: int) -> list[str]:
@@ -127,6 +127,6 @@ class WorkQueue:
         return SessionWorkState.to_stop if status == "running" and is_to_stop else SessionWorkState.held
 
     async def to_stop(self) -> frozenset[str]:
-        """Running tasks that somebody wants cancelled."""
+        """Running tasks with a cancellation request."""
         rows = await self._database.read(lambda db: db.query(TO_STOP))
         return frozenset(str(row[0]) for row in rows)

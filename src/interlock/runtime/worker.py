@@ -1,8 +1,7 @@
-"""Takes sessions by their leases and works on their tasks: one after another within a session, sessions
-side by side.
+"""Takes sessions by their leases and runs their tasks: in order within a session, sessions concurrently.
 
-Whatever goes wrong from outside is logged and survived. What this worker leaves behind, stopped or dead,
-is found in the store by the next one.
+External errors are logged and survived. Work that this worker leaves, stopped or dead, is found in the
+store by the next one.
 """
 
 import asyncio
@@ -30,13 +29,13 @@ from interlock.sessions.leases import SessionLeases
 
 _log = StructuredLogger(__name__)
 
-# A session that could not be worked on is left alone for a while, so that its trouble keeps nobody busy.
+# A session that failed is not tried again for a while, so that it does not keep workers busy.
 COOLING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLimits:
-    """How much at a time, how often to look without being rung, how long to wait for an end."""
+    """The number of sessions, the polling interval, and the time to wait for an end."""
 
     sessions: int = 32
     poll_seconds: float = 1.0
@@ -45,9 +44,9 @@ class WorkerLimits:
 
 
 class Worker:
-    """`name` is what leases and events call it: no two workers may share one.
+    """A worker. `name` identifies it in leases and events, and must be unique.
 
-    `spawned` is the event by which somebody tells that they started this process.
+    `spawned` is the event that records the start of this process.
     """
 
     def __init__(
@@ -84,17 +83,17 @@ class Worker:
         self._wake = asyncio.Event()
         self._sessions: dict[str, asyncio.Task[None]] = {}
         self._cooling: dict[str, float] = {}
-        # Rung for and not looked at yet; and when the store was last asked for what nobody rang for.
+        # Sessions notified but not looked at yet; and when the store was last polled for other work.
         self._rung: dict[str, None] = {}
         self._swept_at = -math.inf
-        # When it was last asked what is to stop.
+        # When the store was last polled for cancellations.
         self._cancels_at = -math.inf
-        # Rung for while it was in hand; and whether somebody rang while there was no room.
+        # Sessions notified while being worked on; and whether work was left for lack of room.
         self._again: set[str] = set()
         self._left_some = False
 
     async def run(self) -> None:
-        """Work until told to stop. Cancelled, it leaves what runs to others and then ends."""
+        """Work until stopped. When cancelled, it releases running tasks to others and then ends."""
         ears = asyncio.create_task(self._listen())
         telling = asyncio.create_task(self._tell_of_itself())
         try:
@@ -102,7 +101,7 @@ class Worker:
                 self._wake.clear()
                 await self._look()
                 await self._rest()
-            # Those that still run are allowed their time, and somebody may want to cancel one.
+            # Running tasks get their time, and may still be cancelled.
             while self._sessions:
                 self._wake.clear()
                 await self._pass_on_cancels()
@@ -115,13 +114,19 @@ class Worker:
             await asyncio.gather(ears, telling, *self._sessions.values(), return_exceptions=True)
 
     async def _rest(self) -> None:
-        """Not by `wait_for`: in Python 3.11 that loses a cancellation that comes together with a ring."""
+        """Wait for a notification.
+
+        Not `wait_for`: in Python 3.11 it loses a cancellation that arrives with it.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.poll_seconds):
                 await self._wake.wait()
 
     def stop(self) -> None:
-        """Take nothing new. What runs may still end; what takes too long is left to another worker."""
+        """Take nothing new.
+
+        Running tasks may finish; those that take too long are left to another worker.
+        """
         self._stopping.set()
         self._wake.set()
 
@@ -130,7 +135,7 @@ class Worker:
         return self._stopping.is_set()
 
     def has_room(self) -> bool:
-        """Whether it could take up another session now."""
+        """Whether it could take another session now."""
         return len(self._sessions) + len(self._rung) < self._limits.sessions and not self._stopping.is_set()
 
     async def _tell_of_itself(self) -> None:
@@ -167,7 +172,7 @@ class Worker:
             await self._sweep()
 
     async def _sweep(self) -> None:
-        """Find what nobody rang for: a lost ring, a dead worker, more than there was room for."""
+        """Find work without notification: a lost one, a dead worker, or more than there was room for."""
         limit = self._limits.sessions + len(self._cooling)
         try:
             found = await self._backlog.find_work(limit)
@@ -194,11 +199,11 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - as above
             _log.warning("cancels_not_looked_for", worker=self._name, error=str(error))
 
-    # -- working --
+    # -- running sessions --
 
     async def _work_session(self, session_id: str) -> None:
         try:
-            # A ring may be for nothing, or for who holds the session; and a lease is a write.
+            # Look first: the notification may be spurious or for the holder, and taking a lease is a write.
             prospect = await self._backlog.look_at(session_id)
             if prospect is SessionWorkState.to_stop:
                 self._notifier.notify_cancel(session_id)
@@ -213,7 +218,7 @@ class Worker:
                 self._first_of(session_id),
                 on_full_disk=prospect is SessionWorkState.cancelled,
             ) as taken:
-                # What comes while it is given back is rung for in vain.
+                # Look again afterwards: a notification during the release would be lost.
                 self._again.add(session_id)
                 if not await self._work.run(*taken):
                     self._cool(session_id)
@@ -233,7 +238,7 @@ class Worker:
         return lambda transaction: self._tasks.begin_first(transaction, session_id, self._name)
 
     def _look_again(self, session_id: str) -> None:
-        """At what was rung for while the session was in hand, or while there was no room."""
+        """Look again at sessions notified while being worked on, or while there was no room."""
         if session_id in self._again:
             self._again.discard(session_id)
             self._rung[session_id] = None
@@ -241,7 +246,7 @@ class Worker:
             self._left_some, self._swept_at = False, -math.inf
         self._wake.set()
         if self._stopping.is_set():
-            # Another worker goes on with it.
+            # Another worker continues it.
             self._notifier.notify(session_id)
 
     def _cool(self, session_id: str) -> None:

@@ -1,6 +1,6 @@
-"""Starts runs of workflows, and does with them what people say: pause, resume, retry, stop.
+"""Starts workflow runs, and pauses, resumes, retries and stops them.
 
-What follows the end of a step is put by `TaskService` itself, in the transaction that ends the step's task.
+The step that follows another is queued by `TaskService`, in the transaction that ends the earlier task.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ from interlock.workflow.step_prompt import MAX_INPUT
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run as people see it: `is_waiting` says that its step waits for an answer of theirs."""
+    """A run for display. `is_waiting`: its step waits for an answer from a person."""
 
     run_state: RunState
     task: Task | None
@@ -45,7 +45,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class RevokedWork:
-    """What was cancelled and stopped because the credential that started it was revoked."""
+    """The work that was cancelled because its credential was revoked."""
 
     tasks: int
     runs: int
@@ -80,7 +80,7 @@ class WorkflowRunService:
         mode: ToolMode | None = None,
         model: str | None = None,
     ) -> Session:
-        """The session that a run will be, in a mode that is open here. Nothing is begun yet."""
+        """Create the session of a run, in a mode that is open here. Nothing starts yet."""
         await self._threads.start(lambda: self.folder.load(workflow))
         return await self._sessions.create(
             opened_by=opened_by, kind=SessionKind.run, title=workflow, mode=mode, model=model
@@ -95,7 +95,7 @@ class WorkflowRunService:
         who: str,
         credential_id: str | None = None,
     ) -> WorkflowRun:
-        """Begin it with the files as they are now. The session's mode is the ceiling of all its steps."""
+        """Start the run with the current files. The session's mode is the ceiling of all its steps."""
         if len(text) > MAX_INPUT:
             raise UserError(f"input: can have at most {MAX_INPUT} characters, not {len(text)}")
         pinned = await self._threads.start(lambda: self.folder.pin(workflow))
@@ -149,7 +149,7 @@ class WorkflowRunService:
         return await self._change(session_id, work)
 
     async def retry(self, session_id: str, *, who: str, credential_id: str | None = None) -> WorkflowRun:
-        """A person looked at it: the agents are taken as their files are now."""
+        """Retry after a person looked at it, with the agents' current files."""
         run = (await self.book.run_state(session_id)).run
         present = await self._threads.start(self.folder.agents)
         if gone := sorted(run.agents.keys() - present.keys()):
@@ -165,7 +165,7 @@ class WorkflowRunService:
         return await self._change(session_id, work)
 
     async def stop(self, session_id: str, *, who: str) -> WorkflowRun:
-        """What is at work is cancelled with it."""
+        """Stop the run and cancel its running step."""
 
         def work(transaction: Transaction) -> None:
             if (task_id := engine.stop(transaction, session_id, who)) is not None:
@@ -176,9 +176,9 @@ class WorkflowRunService:
     def cancel_by_credential(
         self, transaction: Transaction, credential_id: str, who: str, reason: str
     ) -> RevokedWork:
-        """End every run and every task that the credential started, in all sessions.
+        """End every run and task that the credential started, in all sessions.
 
-        `transaction` has ended the credential already, so that nothing is started with it meanwhile. Call
+        `transaction` has already ended the credential, so that nothing starts with it meanwhile. Call
         `notify` with the sessions afterwards.
         """
         connection, tasks, runs = transaction.connection, 0, 0
@@ -189,12 +189,12 @@ class WorkflowRunService:
             try:
                 inside.next_seq()
             except SessionNotFound:
-                # It was deleted a moment ago.
+                # It was deleted just now.
                 continue
             found = connection.query(TASKS_STARTED_WITH, (session_id, credential_id))
             started = {str(row[0]): None for row in found}
             if connection.query(RUN_STARTED_WITH, (session_id, credential_id)):
-                # Its step may be at work since before it was resumed, for somebody else.
+                # Its step may have been started by another credential before the run was resumed.
                 if (at_work := engine.stop(inside, session_id, who, reason)) is not None:
                     started[at_work] = None
                 runs += 1
@@ -204,7 +204,7 @@ class WorkflowRunService:
         return RevokedWork(tasks, runs, tuple(sessions))
 
     def notify(self, sessions: Iterable[str]) -> None:
-        """Tell workers to look at these sessions."""
+        """Notify workers about these sessions."""
         for session_id in sessions:
             self._notifier.notify(session_id)
 
@@ -228,7 +228,7 @@ class WorkflowRunService:
 
 
 def next_step_after(transaction: Transaction, task: Task) -> NextStep | None:
-    """What follows a task that has ended: the next step, if it was one of a run."""
+    """The next step after a task that has ended, if it belonged to a run."""
     return engine.task_ended(
         transaction,
         task.id,

@@ -1,8 +1,8 @@
-"""Which sandbox is used here: the first that the operator's setting allows and that the probe finds whole.
+"""Selects the sandbox: the first backend that the setting allows and that passes the probe.
 
-`wiring` asks for it. Where nothing holds there is no backend, and the tools that need one are not
-offered. A verdict that was good is remembered in the state folder for as long as nothing changed that it
-depends on, so that a short call of the command line need not probe; a bad one is found out anew each time.
+`wiring` calls it. Without a working backend, tools that need one are not offered. A good verdict is cached
+in the state directory while nothing it depends on changes, so that short commands need not probe; a bad one
+is not.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ BackendFactories = Mapping[str, Callable[[], SandboxBackend | None]]
 
 @dataclass(frozen=True, slots=True)
 class BackendSelection:
-    """No backend means that nothing may be run; `reason` says why, or what was chosen.
+    """The selected backend. None means that nothing may be run; `reason` explains the choice.
 
-    `reports` are the probes that were made for it: none where a verdict was remembered.
+    `reports` are the probes made for it: none if the verdict was cached.
     """
 
     backend: SandboxBackend | None
@@ -52,7 +52,7 @@ class BackendSelection:
 
 
 def backend_factories(opened: Iterable[Path]) -> BackendFactories:
-    """Each backend by the name of its setting. A maker gives `None` where its program is missing."""
+    """The backends by the name of their setting. A factory returns `None` if its program is missing."""
     return {"landlock": LandlockBackend, "bubblewrap": lambda: BubblewrapBackend.found(opened)}
 
 
@@ -64,8 +64,10 @@ async def choose_backend(
     made_by: BackendFactories | None = None,
     opened: Iterable[Path],
 ) -> BackendSelection:
-    """`is_anew` probes whatever is remembered, as `doctor` and the server's start do. `opened` are the
-    folders that agents write to, from which nothing is run."""
+    """Select a backend. `is_anew` ignores the cache, as `doctor` and the server's start do.
+
+    `opened` are the directories that agents write to, from which nothing is run.
+    """
     if setting == UnconfinedBackend.NAME:
         return BackendSelection(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without confinement")
     known = backend_factories(opened) if made_by is None else made_by
@@ -92,7 +94,7 @@ async def choose_backend(
 
 
 class ProbeCache:
-    """One backend's good verdict on file. Whatever is wrong with the file, there is none."""
+    """One backend's good verdict on file. A faulty file counts as none."""
 
     def __init__(self, state_folder: Path | None, backend: str, setting: str) -> None:
         self._path = state_folder / CACHE_NAME if state_folder is not None else None
@@ -125,7 +127,7 @@ class ProbeCache:
         if self._path is None:
             return
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        # A verdict that cannot be kept is made again.
+        # A verdict that cannot be stored is found again.
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -135,7 +137,7 @@ class ProbeCache:
 
 
 def _own_file(path: Path) -> str:
-    """The content of a file that nobody else could have written."""
+    """The content of a file that only this account can have written."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)

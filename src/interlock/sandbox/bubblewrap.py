@@ -1,12 +1,12 @@
-"""Runs jobs under bubblewrap: in namespaces of their own, where what is not opened does not exist.
+"""Runs jobs under bubblewrap: in namespaces of their own, where only opened paths exist.
 
-Each job is the child of a first process of ours (`job_runner.py`) in a new process namespace. It sees the
-files that its profile opens, mounted read-only or not, processes of its own, and no network; or, where its
-profile opens ports, the machine's network through Landlock's rules for ports. Protected names that exist
-are read-only. The filters, and the judging of changed modes, are those of the Landlock backend, and
-capabilities are given up.
+Each job is the child of a first process of ours (`job_runner.py`) in a new PID namespace. It sees the files
+that its profile opens, mounted read-only or not, its own processes, and no network; or, if its profile
+opens ports, the machine's network through Landlock's port rules. Existing protected names are read-only.
+The filters, and the handling of metadata changes, are those of the Landlock backend, and capabilities are
+dropped.
 
-Where a profile opens ports and the kernel has no rules for them, the job has no network.
+If a profile opens ports and the kernel has no rules for them, the job has no network.
 """
 
 import os
@@ -46,7 +46,7 @@ class BubblewrapBackend(SubprocessBackend):
 
     @classmethod
     def found(cls, opened: Iterable[Path]) -> "BubblewrapBackend | None":
-        """With the program that is installed, if one is, and not in a folder that agents write to."""
+        """The backend with the installed program, if any, outside of directories that agents write to."""
         program = locate(BWRAP, opened)
         return cls(program) if program is not None else None
 
@@ -66,7 +66,7 @@ class BubblewrapBackend(SubprocessBackend):
         words += [] if ports else ["--unshare-net"]
         words += mounts.words
         if Path("/") not in writable:
-            # The folders that mounts hang in.
+            # The directories that contain mount points.
             words += ["--remount-ro", "/"]
         return LaunchSpec(
             wrapper=(*words, "--"),
@@ -96,7 +96,7 @@ class BubblewrapBackend(SubprocessBackend):
 
 
 def _filter(opened: ExitStack) -> int:
-    """What is the same for every job, as a file that bubblewrap reads."""
+    """The static filter, as a file that bubblewrap reads."""
     descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
     opened.callback(os.close, descriptor)
     os.write(descriptor, _program(os.uname().machine))
@@ -112,7 +112,7 @@ def _program(machine: str) -> bytes:
 
 
 def _needs_user_namespace() -> bool:
-    """Who may not mount in the machine's own namespace can do so in another one, where that is allowed."""
+    """Whether mounting needs a user namespace, for lack of CAP_SYS_ADMIN."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("CapEff:"):
             return not int(line.split()[1], 16) & _CAP_SYS_ADMIN

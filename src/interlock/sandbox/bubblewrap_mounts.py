@@ -1,9 +1,8 @@
-"""What a job sees of the file system under bubblewrap, as the words that tell it so.
+"""The file system that a job sees under bubblewrap, as command-line arguments.
 
-Mounts are made by path, and a path may lead elsewhere by the time it is mounted. So everything that a
-profile opens is opened here first, and its identity goes along: before a job runs, `job_runner.py` makes
-sure that each path is still the same file in there. What is mounted then stays so, whatever becomes of
-the path.
+Mounts are made by path, and a path may lead elsewhere by then. So everything that a profile opens is opened
+here first, and its identity is passed on: before a job runs, `job_runner.py` checks that each path is still
+the same file inside. A mount then stays, whatever happens to the path.
 """
 
 import errno
@@ -21,7 +20,7 @@ from interlock.sandbox.protected import ProtectedName, fold_name, parse_protecte
 if TYPE_CHECKING:
     from interlock.sandbox.child.job_runner import FileIdentity
 
-# Folders are searched for protected names breadth first, and no further than this.
+# The search for protected names is breadth first, up to this limit.
 MAX_ENTRIES = 20_000
 _PROC, _DEV = Path("/proc"), Path("/dev")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0"}
@@ -30,14 +29,14 @@ READ_ONLY_BIND, READ_WRITE_BIND = "--ro-bind", "--bind"
 
 
 class MountArguments:
-    """Later ones lie over earlier ones, so what is written comes after what is read."""
+    """Later mounts cover earlier ones, so writable ones come after readable ones."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = list(words)
         self.identities: list[FileIdentity] = []
 
     def add(self, paths: Iterable[Path], how: str, *, may_miss: bool = False) -> None:
-        """An `OSError` names what is missing."""
+        """Add mounts. An `OSError` names a missing path."""
         for path in sorted(paths, key=lambda one: len(one.parts)):
             try:
                 self._add(path, how)
@@ -48,14 +47,14 @@ class MountArguments:
     def _add(self, path: Path, how: str) -> None:
         device, inode, real = identify_path(path)
         if real != str(path):
-            # It was free of links when it was judged. A job may have moved a folder inside an opened one
-            # away, and left a link to anywhere in its place.
+            # It had no symlinks when it was judged. A job may have moved a directory inside an opened one,
+            # and left a symlink to anywhere in its place.
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
         self.words += [how, real, real]
         self.identities.append((os.fsencode(real), device, inode))
 
     def add_machine(self) -> None:
-        """Read-only, for root owns the switches of the kernel in there even without any capability."""
+        """Read-only: inside, root owns the kernel's switches even without capabilities."""
         self.words += ["--proc", str(_PROC), "--remount-ro", str(_PROC), "--dir", str(_DEV)]
         for device in DEVICES:
             self.words += ["--dev-bind-try", str(device), str(device)]
@@ -63,9 +62,11 @@ class MountArguments:
             self.words += ["--symlink", target, str(_DEV / name)]
 
     def add_protected(self, profile: SandboxProfile) -> None:
-        """Names that exist and must not be written are read-only. The folders they need above them become
-        mounts of their own, which cannot be moved away. Nothing is made: what is missing stays missing.
-        `.git/HEAD` is not mounted, for git could not replace it; the guard judges it afterwards."""
+        """Mount existing protected names read-only, and the directories above them, which then cannot move.
+
+        Nothing is created. `.git/HEAD` is not mounted, since git must replace it; the guard checks it
+        afterwards.
+        """
         rules = tuple(
             rule for rule in parse_protected_names(profile.protected_names) if not rule.git_rewrites
         )
@@ -81,7 +82,10 @@ class MountArguments:
 
 
 def system_mount_arguments(paths: Iterable[Path]) -> list[str]:
-    """Not /proc, which is a new one. A link stays one, where what it leads to is there as well."""
+    """Mounts of system paths except /proc, which is new.
+
+    A symlink stays one if its target is mounted too.
+    """
     chosen = sorted({path for path in paths if not path.is_relative_to(_PROC)})
     words: list[str] = []
     for path in chosen:
@@ -97,7 +101,7 @@ def system_mount_arguments(paths: Iterable[Path]) -> list[str]:
 
 
 def identify_path(path: Path) -> tuple[int, int, str]:
-    """Device, inode and real path of what is there now."""
+    """The device, inode and real path of the current file."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         return file_identity(descriptor)
@@ -117,9 +121,9 @@ def _is_in(path: Path, places: Iterable[Path]) -> bool:
 def _protected_in(
     root: Path, above: tuple[str, ...], rules: tuple[ProtectedName, ...]
 ) -> Iterator[tuple[Path, bool]]:
-    """What exists of the protected names, and of the folders they need, the outer ones first.
+    """Existing protected names and the directories above them, outermost first.
 
-    Links are passed over: nothing can be mounted on one.
+    Symlinks are skipped: nothing can be mounted on one.
     """
     firsts = {rule.first for rule in rules}
     waiting = [(root, above)]

@@ -1,16 +1,16 @@
-"""The canonical form of a path, found link by link as the kernel finds it."""
+"""Canonical paths, resolved symlink by symlink as the kernel does."""
 
 import os
 from pathlib import Path
 
-# The kernel's own bound: what passes through more links is a loop to it, too.
+# The kernel's own limit: it treats longer chains as a loop, too.
 MAX_LINKS = 40
 
 
 def canonicalize(path: str) -> str | None:
-    """Every link and `..` resolved as the kernel does, and what is missing taken as it is. None for a loop.
+    """Resolve every symlink and `..` as the kernel does; missing parts are kept. None for a loop.
 
-    Not `realpath`: that has no bound of its own on a long chain of links.
+    Not `realpath`: that has no limit for a long chain of symlinks.
     """
     current, links = "", 0
     ahead = path.split("/")[::-1]
@@ -36,7 +36,7 @@ def canonicalize(path: str) -> str | None:
 
 
 def canonicalize_parent(joined: str) -> str | None:
-    """Every link resolved but the last part, which is the thing itself."""
+    """Resolve every symlink except the last part."""
     whole = Path(joined)
     if whole.name in {"", ".."}:
         return canonicalize(joined)

@@ -1,4 +1,4 @@
-"""The four changes that can be made to files. Each keeps what was there, then happens whole or not."""
+"""The four changes to files. Each saves the earlier state, then happens completely or not at all."""
 
 import errno
 import hashlib
@@ -36,7 +36,7 @@ from interlock.sandbox.undo_store import (
 
 @dataclass(frozen=True, slots=True)
 class ChangeOrigin:
-    """Who changes something: the session, the task and the call, or the undo."""
+    """The origin of a change: the session, task and call, or the undo."""
 
     session_id: str
     call_id: str
@@ -47,14 +47,14 @@ class ChangeOrigin:
 
 @dataclass(frozen=True, slots=True)
 class NewContent:
-    """What a file is to hold, and the hash of it."""
+    """The new content of a file, and its hash."""
 
     data: bytes
     sha256: str
 
 
 class FileChanger:
-    """`commit` is called right before a change takes effect; it may raise to stop it."""
+    """Makes changes. `commit` is called right before a change takes effect; it may raise to stop it."""
 
     def __init__(self, kept: UndoStore) -> None:
         self._kept = kept
@@ -67,7 +67,7 @@ class FileChanger:
         origin: ChangeOrigin,
         commit: Check,
     ) -> bool:
-        """Make a file that is not there yet, with its folders; False where nothing is kept at all."""
+        """Create a file, with its directories; False if nothing is saved for undo."""
         change = replace(
             make_change(ChangeAction.created, place, origin),
             made_folders=resolver.missing_folders(place),
@@ -99,7 +99,7 @@ class FileChanger:
         origin: ChangeOrigin,
         commit: Check,
     ) -> bool:
-        """Put new content in the place of a file; False where the earlier content was too much to keep."""
+        """Replace the content of a file; False if the earlier content was too large to save."""
         change = replace(
             make_change(ChangeAction.replaced, place, origin),
             before_sha256=before_sha256,
@@ -119,7 +119,7 @@ class FileChanger:
     def delete(
         self, resolver: PathResolver, place: ResolvedPath, origin: ChangeOrigin, commit: Check
     ) -> bool:
-        """Remove a file, a link or a whole folder; False where it was too much to keep."""
+        """Delete a file, symlink or whole directory; False if it was too large to save."""
         with resolver.parent(place) as parent:
             status = lstat_entry(parent)
             if status is None:
@@ -148,7 +148,7 @@ class FileChanger:
         origin: ChangeOrigin,
         commit: Check,
     ) -> bool:
-        """Rename; False where a file was overwritten that was too much to keep."""
+        """Rename; False if an overwritten file was too large to save."""
         with resolver.parent(source) as old:
             status = lstat_entry(old)
             if status is None:
@@ -204,7 +204,7 @@ class FileChanger:
 
     @contextmanager
     def keeping(self, change: RecordedChange, pieces: Iterable[bytes] = ()) -> Iterator[None]:
-        """What was there is on disk before the change; where the change fails, it is dropped again."""
+        """Save the earlier state on disk before the change; delete it again if the change fails."""
         has_content = change.content in {SavedContentKind.file, SavedContentKind.archive}
         entry = self._kept.keep(change, pieces if has_content else ())
         try:
@@ -228,7 +228,7 @@ def make_change(action: ChangeAction, place: ResolvedPath, origin: ChangeOrigin)
 
 
 def with_metadata(change: RecordedChange, status: os.stat_result) -> RecordedChange:
-    """What is not content, but has to come back with it."""
+    """Add the metadata that an undo must restore."""
     return replace(
         change,
         permissions=stat.S_IMODE(status.st_mode),
@@ -238,9 +238,9 @@ def with_metadata(change: RecordedChange, status: os.stat_result) -> RecordedCha
 
 
 def entry_fingerprint(parent: OpenParent) -> str | None:
-    """What tells a file, a link or a folder from others, also when it was written anew since.
+    """A fingerprint of a file, symlink or directory that is the same after rewriting equal content.
 
-    None for what is too large to be looked through.
+    None if it is too large to read.
     """
     status = lstat_entry(parent)
     if status is None:
@@ -259,7 +259,7 @@ def entry_fingerprint(parent: OpenParent) -> str | None:
 
 
 def require_unchanged(parent: OpenParent, file: OpenFile) -> None:
-    """Still the very file that was read and kept, with nothing written to it since."""
+    """Raise unless it is still the file that was read and saved, without later writes."""
     now = lstat_entry(parent)
     if now is None or replace(file, status=now).version != file.version:
         raise ToolError(
@@ -273,7 +273,7 @@ def require_unchanged(parent: OpenParent, file: OpenFile) -> None:
 def _opened_target(
     resolver: PathResolver, destination: ResolvedPath, *, overwrite: bool
 ) -> Iterator[OpenFile | None]:
-    """The file that a move would replace; None where there is nothing."""
+    """The file that a move would replace; None if there is none."""
     if resolver.missing_folders(destination):
         yield None
         return
@@ -292,7 +292,7 @@ def _opened_target(
 
 
 def _steady(pieces: Iterable[bytes], change: RecordedChange) -> Iterator[bytes]:
-    """An archive of a folder in which nothing changed since it was looked at."""
+    """The archive of a directory; raises if the directory changed since it was read."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
@@ -316,9 +316,9 @@ def _unlink(parent: OpenParent, commit: Check) -> None:
 
 
 def _remove_folder(parent: OpenParent, folder: int, change: RecordedChange) -> None:
-    """It disappears at once, under another name; then what was in it is removed.
+    """Rename the directory aside, so that it disappears at once; then remove its content.
 
-    Under that name nobody finds it any more. What came into it before, and is not kept, brings it back.
+    If something unsaved was added before the rename, it is moved back.
     """
     aside = f".{secrets.token_hex(8)}.interlock-old"
     os.rename(parent.name, aside, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
@@ -328,7 +328,7 @@ def _remove_folder(parent: OpenParent, folder: int, change: RecordedChange) -> N
     fsync_directory(parent.descriptor)
     with suppress(RecursionError):
         shutil.rmtree(aside, dir_fd=parent.descriptor, ignore_errors=True)
-    # What is too deep for that. What came into it at this moment and cannot be removed stays behind.
+    # Trees too deep for recursion. What was added just now and cannot be removed is left behind.
     with suppress(OSError):
         remove_entry(parent.descriptor, aside)
 

@@ -1,4 +1,4 @@
-"""Folders as a whole: opened, made on the way to a file, and what forbids to move or remove one."""
+"""Operations on directories: opening, creating parents, and refusing to move or remove some."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def open_directory(parent: OpenParent) -> Iterator[int]:
 
 @contextmanager
 def create_parents(resolver: PathResolver, place: ResolvedPath) -> Iterator[OpenParent]:
-    """The folder of a place, made with those above it; where the work in it fails, they go again."""
+    """The parent directory of a path, created if missing; removed again if the work in it fails."""
     made = 0
     try:
         with resolver.parent(place, make=True) as parent:
@@ -34,7 +34,7 @@ def create_parents(resolver: PathResolver, place: ResolvedPath) -> Iterator[Open
 
 
 def remove_created_directories(resolver: PathResolver, place: ResolvedPath, count: int) -> None:
-    """Folders that were made only for a file go with it, if nothing else came into them."""
+    """Remove directories that were created only for a file, if they are empty."""
     for depth in range(min(count, len(place.parts) - 1)):
         folder = replace(place, parts=place.parts[: len(place.parts) - 1 - depth])
         with suppress(OSError, ToolError), resolver.parent(folder) as parent:
@@ -44,7 +44,7 @@ def remove_created_directories(resolver: PathResolver, place: ResolvedPath, coun
 def refuse_protected_inside(
     resolver: PathResolver, place: ResolvedPath, *, moved_to: ResolvedPath | None = None
 ) -> None:
-    """A folder that is removed or moved takes along what lies in it, under its old and its new name."""
+    """Refuse if the directory contains protected names, under its old or its new path."""
     with resolver.parent(place) as parent:
         try:
             folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
@@ -63,7 +63,7 @@ def refuse_protected_inside(
 
 
 def refuse_inaccessible(entry: DirectoryEntry, needed: int, consequence: str) -> None:
-    """A folder that cannot be looked into, or out of which nothing can be removed."""
+    """Refuse a directory that cannot be listed, or from which nothing can be removed."""
     if entry.kind is EntryKind.folder and not os.access(
         entry.name, needed, dir_fd=entry.folder, effective_ids=True, follow_symlinks=False
     ):

@@ -1,4 +1,4 @@
-"""A folder as one stream of bytes and back, without ever leaving the folder."""
+"""Archives a directory as a stream of bytes, and extracts it, without leaving the directory."""
 
 import hashlib
 import io
@@ -14,17 +14,17 @@ from interlock.sandbox.directory_walk import MAX_DEPTH, DirectoryEntry, EntryKin
 from interlock.sandbox.file_io import open_file_in
 from interlock.sandbox.linux_fs import open_beneath
 
-# The kernel takes no longer path at once; what lies deeper could not be brought back.
+# The kernel accepts no longer path; deeper entries could not be restored.
 _MAX_NAME_BYTES = 4000
 
-# Names are bytes; what is no text in them comes back as it was.
+# Names are bytes; those that are not text are restored exactly.
 _NAMES = "surrogateescape"
 
 _MODIFIED = "INTERLOCK.modified_ns"
 
 
 def archive_size(folder: int) -> int | None:
-    """About how large the archive of an open folder will be; None for one too deep to be kept."""
+    """The estimated size of the archive of an open directory; None if it is too deep."""
     total = 0
     for entry in walk(folder):
         length = len(os.fsencode("/".join(entry.parts)))
@@ -36,7 +36,7 @@ def archive_size(folder: int) -> int | None:
 
 
 def archived(folder: int) -> Iterator[bytes]:
-    """A tar archive of everything in an open folder: files, folders, links and pipes."""
+    """A tar archive of everything in an open directory: files, directories, symlinks and pipes."""
     buffer = _WriteBuffer()
     with tarfile.open(
         fileobj=buffer, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8", errors=_NAMES
@@ -48,7 +48,7 @@ def archived(folder: int) -> Iterator[bytes]:
 
 
 def archive_hash(folder: int) -> str:
-    """The same as long as nothing in an open folder changes."""
+    """A hash that is the same as long as nothing in an open directory changes."""
     digest = hashlib.sha256()
     for piece in archived(folder):
         digest.update(piece)
@@ -56,7 +56,7 @@ def archive_hash(folder: int) -> str:
 
 
 def tree_fingerprint(folder: int) -> str:
-    """The same for all folders with the same names, permissions and contents, whatever the times."""
+    """A hash of the names, permissions and contents in a directory, without times."""
     digest = hashlib.sha256()
     for entry in walk(folder):
         status = os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False)
@@ -72,7 +72,7 @@ def tree_fingerprint(folder: int) -> str:
 
 
 def extract_archive(stream: BinaryIO, folder: int) -> None:
-    """Fill an open, empty folder from an archive made here."""
+    """Fill an open, empty directory from an archive made here."""
     folders: list[tarfile.TarInfo] = []
     with tarfile.open(fileobj=stream, mode="r|", encoding="utf-8", errors=_NAMES) as archive:
         for member in archive:
@@ -86,7 +86,7 @@ def extract_archive(stream: BinaryIO, folder: int) -> None:
                 _in_parent(folder, member.name, partial(_make_pipe, member))
             elif member.isreg() and (content := archive.extractfile(member)) is not None:
                 _in_parent(folder, member.name, partial(_write, content.read(), member))
-    # Last, and from the innermost on: a folder that may not be written can be filled before.
+    # Last, innermost first: a read-only directory must be filled before.
     for member in reversed(folders):
         _in_parent(folder, member.name, partial(_finish_folder, member))
 
@@ -102,7 +102,7 @@ def restore_metadata(descriptor: int, mode: int, owner: tuple[int, int] | None, 
 
 
 class _WriteBuffer(io.RawIOBase):
-    """Collects what is written until it is taken."""
+    """Collects written bytes until they are taken."""
 
     def __init__(self) -> None:
         super().__init__()

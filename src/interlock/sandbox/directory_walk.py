@@ -1,4 +1,4 @@
-"""Walks a folder in a fixed order, opening every folder from the one above it. Links are not followed."""
+"""Walks a directory in a fixed order, opening each directory from its parent. Follows no symlinks."""
 
 import errno
 import os
@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from interlock.sandbox.linux_fs import open_beneath
 
-# An open folder costs a descriptor; deeper trees are shown as far as this.
+# An open directory costs a descriptor; deeper trees are walked to this depth.
 MAX_DEPTH = 200
 
-# No permission; gone, or something else, by now; or a broken disk or connection under it.
+# No permission; removed or replaced meanwhile; or a broken disk or connection.
 _UNREACHABLE = frozenset(
     {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EXDEV}
     | {errno.EIO, errno.ESTALE, errno.ENOTCONN}
@@ -27,7 +27,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """Something below the folder that is walked. `folder` is the descriptor of the folder it lies in."""
+    """An entry below the walked directory. `folder` is the descriptor of its parent."""
 
     parts: tuple[str, ...]
     kind: EntryKind
@@ -48,9 +48,9 @@ def walk(
     after: tuple[str, ...] = (),
     descend: Descend = lambda _entry: True,
 ) -> Iterator[DirectoryEntry]:
-    """Everything below an open folder, each folder before what is in it, by name.
+    """Everything below an open directory, each directory before its content, by name.
 
-    With `after`, what stands before or at that path is passed over without being looked into.
+    With `after`, entries before or at that path are skipped without being read.
     """
     if max_depth > 0:
         yield from _walk(top, entries(top), (), after, min(max_depth, MAX_DEPTH), descend)
@@ -85,7 +85,7 @@ def _walk(
 
 
 def entries(folder: int) -> list[tuple[str, EntryKind]]:
-    """What lies in an open folder, by name."""
+    """The entries of an open directory, by name."""
     with os.scandir(folder) as found:
         return sorted((entry.name, _kind(entry)) for entry in found)
 
@@ -99,7 +99,7 @@ def _kind(entry: "os.DirEntry[str]") -> EntryKind:
 
 
 def _listed(folder: int) -> list[tuple[str, EntryKind]]:
-    """Nothing for a folder below the top that opens but cannot be read to its end."""
+    """Empty for a directory below the top that opens but cannot be read to its end."""
     try:
         return entries(folder)
     except OSError as error:
@@ -109,7 +109,7 @@ def _listed(folder: int) -> list[tuple[str, EntryKind]]:
 
 
 def _opened(folder: int, name: str) -> int | None:
-    """None for a folder that may not be read, or that is gone or a link by now."""
+    """None for a directory that may not be read, or was removed or replaced by a symlink."""
     try:
         return open_beneath(folder, name, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Reading and atomically writing single files inside open folders."""
+"""Reads and atomically writes single files inside open directories."""
 
 import errno
 import hashlib
@@ -16,7 +16,7 @@ from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
 
 CHUNK_BYTES = 1024 * 1024
 
-# A regular file is opened at once; a pipe nobody writes to must not be waited for.
+# Non-blocking: a pipe without a writer must not block the open.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 _ACCESS_LIST = "system.posix_acl_access"
@@ -37,7 +37,7 @@ class OpenFile:
 
     @property
     def version(self) -> str:
-        """Changes whenever the file does, as far as the file system tells."""
+        """Changes whenever the file does, as far as the file system shows."""
         was = self.status
         numbers = (was.st_dev, was.st_ino, was.st_size, was.st_mtime_ns, was.st_ctime_ns)
         return ".".join(f"{number:x}" for number in numbers)
@@ -82,7 +82,7 @@ def open_file(resolver: PathResolver, place: ResolvedPath) -> Iterator[OpenFile]
 
 @contextmanager
 def open_file_in(folder: int, name: str, shown: str) -> Iterator[OpenFile]:
-    """The file of that name in an open folder; never what a link points at."""
+    """The file of that name in an open directory; never the target of a symlink."""
     with _opened_regular(lambda flags: open_beneath(folder, name, flags), shown) as file:
         yield file
 
@@ -119,7 +119,7 @@ def _regular(descriptor: int, shown: str) -> OpenFile:
 
 
 def lstat_entry(parent: OpenParent) -> os.stat_result | None:
-    """What stands at the place now, itself if it is a link; None where nothing does."""
+    """The status of the entry, of a symlink itself; None if missing."""
     try:
         return os.stat(parent.name, dir_fd=parent.descriptor, follow_symlinks=False)
     except FileNotFoundError:
@@ -133,10 +133,10 @@ def write_atomically(
     like: OpenFile | None,
     before_commit: Check,
 ) -> None:
-    """Write a file whole or not at all: beside its place first, and then in it with one rename.
+    """Write a file completely or not at all: to a temporary file, then one rename.
 
-    `like` is the file it replaces, whose owner, permissions and attributes it takes over; without one it
-    is a new file, and one that appeared in the meantime stays.
+    `like` is the file it replaces, whose owner, permissions and attributes it takes over; without one it is
+    a new file, and a file created in the meantime is kept.
     """
     with _new_file(parent.descriptor, 0o666 if like is None else 0o600) as new:
         for piece in pieces:
@@ -154,7 +154,7 @@ def write_atomically(
 
 @dataclass(slots=True)
 class _NewFile:
-    """A file that nobody sees yet: one without a name, or where that cannot be, one with a name of ours."""
+    """A file not visible yet: without a name or, if unsupported, with a temporary one."""
 
     folder: int
     descriptor: int
@@ -209,7 +209,7 @@ def _temporary_name() -> str:
 
 
 def fsync_directory(folder: int) -> None:
-    """Make the folder's own change durable. Some file systems cannot; then there is no more to do."""
+    """Make the change of a directory durable. Some file systems cannot; that is ignored."""
     with suppress(OSError):
         descriptor = open_beneath(folder, ".", os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -225,17 +225,17 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _take_over(descriptor: int, like: OpenFile) -> None:
-    # As when a file is written in place, new content does not inherit what the old was trusted with.
+    # As with a write in place, new content does not inherit set-id bits.
     mode = stat.S_IMODE(like.status.st_mode) & 0o1777
     has_group = _give_to(descriptor, like.status)
     if not (_copy_attributes(descriptor, like.descriptor) and has_group):
-        # What the group may do was meant for another group, or was limited by the list that is missing.
+        # The group's permissions were meant for another group, or were limited by the missing ACL.
         mode &= ~0o070 | (mode & 0o007) << 3
     os.fchmod(descriptor, mode)
 
 
 def _give_to(descriptor: int, status: os.stat_result) -> bool:
-    """Whether it has the group it should have; another's file may become one of this account."""
+    """Whether it has the right group; a file of another owner may become one of this account."""
     for owner in (status.st_uid, -1):
         with suppress(OSError):
             os.fchown(descriptor, owner, status.st_gid)
@@ -247,7 +247,7 @@ def _copy_attributes(descriptor: int, source: int) -> bool:
     """Whether its access list is that of the source."""
     names = _attributes(source)
     if _ACCESS_LIST not in names and _ACCESS_LIST in _attributes(descriptor):
-        # The folder's default, which the file it replaces did not have.
+        # The directory's default ACL, which the replaced file did not have.
         os.removexattr(descriptor, _ACCESS_LIST)
     failed = set()
     for name in names:

@@ -1,7 +1,7 @@
-"""What stands at a protected place: remembered within bounds, compared with what is there later, put back.
+"""Snapshots of protected paths: taken within limits, compared later, and restored.
 
-Content is kept of small files only. Of what is not kept it is known whether it changed, by marks that a
-command cannot forge (the time of the last change is the kernel's), and it is never removed or overwritten.
+Content is saved of small files only. Changes of other files are detected by attributes that a command
+cannot forge (ctime is set by the kernel); those files are never removed or overwritten.
 """
 
 import os
@@ -25,7 +25,7 @@ Parts = tuple[str, ...]
 
 
 class CannotRestore(Exception):
-    """It was not remembered whole."""
+    """The snapshot was not complete."""
 
 
 class SnapshotBudget:
@@ -37,7 +37,7 @@ class SnapshotBudget:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file, folder, link, or something else. `mark` changes whenever the kernel saw it change."""
+    """A file, directory, symlink or other entry. `mark` changes whenever the kernel saw it change."""
 
     kind: str
     mode: int = 0
@@ -52,7 +52,7 @@ ABSENT = FileState("nothing")
 
 @dataclass(frozen=True, slots=True)
 class FileSnapshot:
-    """The thing at a place and, where it is a folder, all in it: as far as `is_whole` says."""
+    """The entry at a path and, for a directory, everything in it, as far as `is_whole` says."""
 
     top: FileState = ABSENT
     inside: dict[Parts, FileState] = field(default_factory=dict)
@@ -99,9 +99,9 @@ def take_snapshot(parent: OpenParent, budget: SnapshotBudget | None = None) -> F
 def without_later_changes(
     parent: OpenParent, before: FileSnapshot, until_ns: int, *, is_top_alone: bool
 ) -> FileSnapshot:
-    """What is to be put back of `before`, if all that changed after `until_ns` is to stay as it is now.
+    """What to restore of `before`, if everything changed after `until_ns` is to stay.
 
-    When something was removed is known by the folder that it was in.
+    The time of a removal is known from the directory that contained it.
     """
     now = (
         FileSnapshot(read_file_state(parent.descriptor, parent.name))
@@ -126,7 +126,7 @@ def _is_later(thing: FileState, until_ns: int) -> bool:
 
 
 def restore_top_entry(parent: OpenParent, before: FileSnapshot) -> bool:
-    """The same as `put_back`, without what is in it."""
+    """The same as `restore_snapshot`, without the content."""
     faults: list[str] = []
     changed = _put_back_one(parent, before.top, faults)
     if faults:
@@ -135,7 +135,10 @@ def restore_top_entry(parent: OpenParent, before: FileSnapshot) -> bool:
 
 
 def restore_snapshot(parent: OpenParent, before: FileSnapshot) -> bool:
-    """Whether anything had to be. `CannotRestore` after all that could be was."""
+    """Restore; returns whether anything had changed.
+
+    `CannotRestore` after everything possible was restored.
+    """
     faults: list[str] = []
     changed = _put_back_one(parent, before.top, faults)
     if before.top.kind == "folder":
@@ -152,7 +155,7 @@ def restore_snapshot(parent: OpenParent, before: FileSnapshot) -> bool:
 def _put_back_inside(folder: int, before: FileSnapshot, faults: list[str]) -> bool:
     changed = False
     if before.is_whole:
-        # A removed folder takes along what is in it.
+        # A removed directory takes its content along.
         added = [
             entry.parts
             for entry in walk(folder, descend=lambda entry: entry.parts in before.inside)
@@ -169,7 +172,7 @@ def _put_back_inside(folder: int, before: FileSnapshot, faults: list[str]) -> bo
 
 
 def _put_back_one(parent: OpenParent, before: FileState, faults: list[str]) -> bool:
-    """The thing itself, without what is in it."""
+    """Restore the entry itself, without its content."""
     now = read_file_state(parent.descriptor, parent.name)
     if now == before and (now.mark == before.mark or now.kind != "file"):
         return False
@@ -222,7 +225,7 @@ def _content(folder: int, name: str) -> bytes | None:
 
 @contextmanager
 def _held(folder: int, parts: Parts) -> Iterator[OpenParent]:
-    """The open folder that something below another one lies in."""
+    """The open parent directory of an entry below another one."""
     above = open_beneath(folder, "/".join(parts[:-1]) or ".", os.O_PATH | os.O_DIRECTORY)
     try:
         yield OpenParent(above, parts[-1], 0)

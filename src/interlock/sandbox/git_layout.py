@@ -1,7 +1,7 @@
-"""What makes a directory a git repository though it has no `.git`, and what git accepts as a `HEAD`.
+"""Detects directories that are git repositories without a `.git`, and valid `HEAD` files.
 
-git takes a directory for a (bare) repository that has a valid `HEAD` beside `objects` and `refs`, or beside
-a `commondir` that names where those are. It then runs what the `config` and `hooks` there say, for anybody
+git treats a directory as a (bare) repository if it has a valid `HEAD` next to `objects` and `refs`, or next
+to a `commondir` that names where those are. It then runs what `config` and `hooks` there say, for anyone
 who types `git status` in it or below it.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 # In the order in which a new one is moved aside: without a `HEAD`, the others do not count.
 PARTS = ("HEAD", "commondir", "refs", "objects")
-# By these a repository names programs, or other places that do.
+# Files in which a repository names programs, or other files that do.
 CONTROLS = ("config", "config.worktree", "commondir", "hooks")
 
 _MAX_HEAD_BYTES = 256
@@ -27,7 +27,7 @@ def is_repository(parts: Collection[str]) -> bool:
 
 
 def is_valid_head(directory: int, name: str) -> bool:
-    """Whether git would accept it: a link to a ref, or a file that names a ref or a commit."""
+    """Whether git would accept it: a symlink to a ref, or a file that names a ref or a commit."""
     try:
         return os.readlink(name, dir_fd=directory).startswith("refs/")
     except OSError:

@@ -1,4 +1,4 @@
-"""Shell patterns, matched part by part: `*`, `?`, `[…]`, `{a,b}`, and `**` for any number of folders."""
+"""Shell patterns, matched part by part: `*`, `?`, `[…]`, `{a,b}`, and `**` for any depth."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ ANY_DEPTH = "**"
 
 
 class InvalidGlob(ValueError):
-    """The sentence says what is wrong with it."""
+    """The message says what is wrong with it."""
 
 
 class Glob:
@@ -113,7 +113,7 @@ def _match(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool
 
 
 def _with_empty_depths(parts: Sequence[re.Pattern[str] | None], reached: set[int]) -> set[int]:
-    """`**` may stand for no folder at all."""
+    """`**` may match no directory at all."""
     # Never two of them in a row: one step further is far enough.
     return reached | {
         position + 1 for position in reached if position < len(parts) and parts[position] is None

@@ -1,4 +1,4 @@
-"""A file can have several names (hard links). One that also has a name outside was not opened."""
+"""Hard links: a file that also has a name outside the roots is not accessible."""
 
 import os
 from collections import Counter
@@ -8,13 +8,13 @@ from interlock.sandbox.file_io import OpenFile
 from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import PathResolver
 
-# Folders with more entries than this are not searched for a file's other names.
+# Roots with more entries than this are not searched for a file's other names.
 MAX_ENTRIES = 200_000
 _MAX_DEPTH = 200
 
 
 class HardLinkCheck:
-    """Looks for the names of a file in all opened folders, once for all files of a call."""
+    """Finds the names of files in all roots, with one search for all files of a call."""
 
     def __init__(self, resolver: PathResolver) -> None:
         self._resolver = resolver

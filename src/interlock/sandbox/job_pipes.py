@@ -1,4 +1,4 @@
-"""Our ends of a child's pipes, read and written when somebody asks: the pipe itself is the only buffer."""
+"""Our ends of a child's pipes, read and written on demand: the pipe itself is the only buffer."""
 
 import asyncio
 import errno
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from interlock.sandbox.jobs import JobExit
 
 READ_BYTES = 64 * 1024
-# How long a pipe is waited for that somebody still holds, though the job is dead.
+# How long to wait for a pipe that another process still holds, though the job is dead.
 DRAIN_SECONDS = 0.1
 
 
@@ -53,7 +53,7 @@ class _PipeEnd:
 
 
 class PipeOutput(_PipeEnd):
-    """A child that writes faster than it is read is held up."""
+    """A child that writes faster than it is read blocks."""
 
     def __init__(self, descriptor: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -76,21 +76,21 @@ class PipeOutput(_PipeEnd):
         return b""
 
     def finish(self) -> None:
-        """The job is dead: what the pipe holds is all there will be."""
+        """The job is dead: the pipe holds the last output."""
         self._is_over = True
         if self._waiter is not None:
             self._loop.call_later(DRAIN_SECONDS, self._wake)
 
 
 class PipeInput(_PipeEnd):
-    """Whoever writes more than the child reads is held up."""
+    """Writing blocks while the child does not read."""
 
     def __init__(self, descriptor: int) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(descriptor, loop.add_writer, loop.remove_writer)
 
     async def write(self, data: bytes) -> None:
-        """All of it, or an `OSError` where nobody reads any more."""
+        """Write everything; an `OSError` if the pipe is closed."""
         rest = memoryview(data)
         while rest:
             if self._descriptor < 0:
@@ -102,7 +102,7 @@ class PipeInput(_PipeEnd):
 
 
 class PipedJob(ABC):
-    """A job with our ends of its pipes. Whoever runs it says how it ended, once."""
+    """A job with our ends of its pipes. The subclass reports how it ended, once."""
 
     def __init__(self, stdout: int, stderr: int, stdin: int | None) -> None:
         self.stdin = None if stdin is None else PipeInput(stdin)
@@ -112,7 +112,7 @@ class PipedJob(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Ask for its end, which comes even if nobody waits for it."""
+        """Request its end, which comes even if not waited for."""
 
     async def wait(self) -> JobExit:
         return await asyncio.shield(self._ended)

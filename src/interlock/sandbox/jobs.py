@@ -1,7 +1,7 @@
-"""What every sandbox backend shares: a job, its limits, the running child, how it ended, what all may read.
+"""Types shared by all sandbox backends: jobs, limits, running children, exits, and system paths.
 
-Tools make jobs and read children. A backend (`landlock_backend.py`) runs a job so that it can touch
-what its profile opens and nothing else, and so that nothing of it is left when it has ended.
+Tools make jobs and read children. A backend (`landlock_backend.py`) runs a job so that it can reach only
+what its profile opens, and so that nothing of it is left when it has ended.
 """
 
 import os
@@ -29,12 +29,12 @@ class SandboxUnavailable(InterlockError):
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """Bounds of a job. `None` is no bound beyond the server's own.
+    """Limits of a job. `None` is no limit beyond the server's own.
 
-    `processes` and `memory_bytes` are of the whole tree (threads count as processes, memory is what is not
-    shared with a file); the supervisor looks some twenty times a second, so both may be passed for a
-    moment. Where a control group can be made (`pids_cgroup.py`), the kernel holds `processes` itself.
-    The others are the kernel's own and hold for each process: a fork's processor time begins anew.
+    `processes` and `memory_bytes` apply to the whole tree (threads count as processes, memory is what is
+    not shared with a file); the supervisor checks some twenty times a second, so both may be exceeded for a
+    moment. If a control group can be made (`pids_cgroup.py`), the kernel enforces `processes` itself. The
+    others are enforced by the kernel for each process: a fork starts with new CPU time.
     """
 
     processes: int | None = 512
@@ -57,12 +57,12 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program to run. `folder` is an open descriptor of where it starts, borrowed until it has started.
+    """A program to run. `folder` is an open descriptor of its working directory, borrowed until the start.
 
-    The environment is complete: nothing is inherited. `private_folders` (HOME, TMPDIR) are written besides
-    the profile's writable roots; a job without either may not change the metadata of any file.
-    When the program ends, what it left running has `linger_seconds` to end as well.
-    With `has_stdin` somebody writes to it; without, there is nothing to read.
+    The environment is complete: nothing is inherited. `private_folders` (HOME, TMPDIR) are writable besides
+    the profile's writable roots; a job without either may not change the metadata of any file. When the
+    program ends, its remaining processes have `linger_seconds` to end as well. Without `has_stdin`, its
+    input is empty.
     """
 
     argv: tuple[str | bytes, ...]
@@ -85,7 +85,7 @@ class Job:
             raise ValueError("a variable's name must not be empty or contain an equals sign")
 
     def order(self) -> dict[str, object]:
-        """What whoever starts it has to know, whatever confines it, in the form it is sent in."""
+        """The job as a message, whatever the backend."""
         environment = self.environment.items()
         return {
             "argv": [os.fsencode(word) for word in self.argv],
@@ -151,17 +151,17 @@ def _signal_name(number: int | None) -> str:
 
 
 class JobOutput(Protocol):
-    """One stream of a child. Nothing is read ahead: who does not read holds the child up."""
+    """One output stream of a child. Nothing is read ahead: a slow reader blocks the child."""
 
     async def read(self, limit_bytes: int = ...) -> bytes:
         """Some bytes as soon as there are any, or nothing at the end."""
 
 
 class JobInput(Protocol):
-    """Where a child reads from. Nothing is kept back: who writes waits until the child has taken it."""
+    """The input of a child. Nothing is buffered: writing waits until the child has read."""
 
     async def write(self, data: bytes) -> None:
-        """All of it, or an `OSError` where nobody reads any more."""
+        """Write everything; an `OSError` if the pipe is closed."""
 
     def close(self) -> None: ...
 
@@ -177,7 +177,7 @@ class RunningJob(Protocol):
     def stderr(self) -> JobOutput: ...
 
     async def wait(self) -> JobExit:
-        """How it ended. Whatever it left behind is dead by then; its output can still be read."""
+        """How it ended. All its processes are dead by then; its output can still be read."""
 
     async def stop(self) -> JobExit:
         """Kill all of it, and return when it is dead."""
@@ -188,7 +188,7 @@ class SandboxBackend(Protocol):
     def name(self) -> str: ...
 
     def running(self, job: Job) -> AbstractAsyncContextManager[RunningJob]:
-        """The job as a child. Whatever happens, none of it is left when the context ends."""
+        """The job as a child. Nothing of it is left when the context ends."""
 
     async def close(self) -> None:
         """Kill every job and everything that runs them."""
@@ -225,7 +225,7 @@ _OF_PROC = (
 )
 _OF_SYS = ("devices/system/cpu", "kernel/mm/transparent_hugepage")
 
-# Not /dev/shm (shared with everybody of the account), no terminals, no /dev/ptmx.
+# Not /dev/shm (shared by the whole account), no terminals, no /dev/ptmx.
 DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
 
 
@@ -236,6 +236,6 @@ def system_paths(prefixes: Iterable[str] = (sys.prefix, sys.base_prefix)) -> tup
     found += [path for pattern in _INTERPRETERS_OF_ETC for path in sorted(Path("/etc").glob(pattern))]
     found += [Path("/proc", name) for name in _OF_PROC]
     found += [Path("/sys", name) for name in _OF_SYS]
-    # Interlock's own interpreter and the programs beside it, such as rg; but never a whole home.
+    # Interlock's own interpreter and its programs, such as rg; but never a whole home directory.
     found += [Path(prefix) for prefix in prefixes if not Path.home().is_relative_to(prefix)]
     return tuple(dict.fromkeys(path for path in found if path.exists()))

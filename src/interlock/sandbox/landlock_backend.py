@@ -1,10 +1,10 @@
 """Runs jobs under Landlock: the server's side of the launcher.
 
-`launcher.py` is started early, in its own process. For each job this takes an idle supervisor or asks the
-launcher to fork one, hands it the job with the ends of two pipes, and hears how it ended. Nothing here
-waits for the end of a pipe, which somebody else might hold, and nothing blocks the event loop.
+`launcher.py` is started early, as a process of its own. For each job this takes an idle supervisor or asks
+the launcher to fork one, sends it the job with the ends of two pipes, and receives how it ended. Nothing
+here waits for the end of a pipe, which another process might hold, and nothing blocks the event loop.
 
-If the launcher dies, its supervisors kill their jobs; that is told, and another one is started.
+If the launcher dies, its supervisors kill their jobs; that is reported, and another one is started.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def _log_loss(text: str) -> None:
 
 
 class LandlockJob(PipedJob):
-    """A job that was handed to a supervisor."""
+    """A job sent to a supervisor."""
 
     def __init__(
         self, worker: "_SupervisorClient", stdout: int, stderr: int, stdin: int | None = None
@@ -67,7 +67,7 @@ class _SupervisorClient:
         self.is_gone = False
 
     def begin(self, job: Job) -> LandlockJob:
-        """Hand a job over. An `OSError` means that it was not."""
+        """Send a job. An `OSError` means that it was not sent."""
         message, file = encode(_order(job))
         theirs: list[int] = [] if file is None else [file]
         ours: list[int] = []
@@ -92,19 +92,19 @@ class _SupervisorClient:
         return self.child
 
     def send_stop(self) -> None:
-        # Where the supervisor is gone, the job's end is on its way already.
+        # If the supervisor has ended, the job's end is reported already.
         with suppress(OSError):
             self.channel.send(STOP)
 
     def close(self) -> None:
-        """Its supervisor ends with it, and kills what it has."""
+        """Close the channel, which ends the supervisor and its job."""
         if self.channel.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self.channel)
             self.channel.close()
 
 
 class LandlockBackend:
-    """`report` hears, in a sentence, that the launcher died."""
+    """`report` is called with a sentence when the launcher died."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class LandlockBackend:
     async def start(self) -> None:
         """Start the launcher, if none runs. `SandboxUnavailable` where children cannot be confined."""
         if self._launcher is None or self._is_closed:
-            # Goes on if the caller is cancelled: a launcher that was half started would be lost.
+            # Continues if the caller is cancelled: a half-started launcher would be lost.
             await asyncio.shield(self._remember(self._start()))
 
     async def _start(self) -> None:
@@ -147,7 +147,7 @@ class LandlockBackend:
 
     @asynccontextmanager
     async def running(self, job: Job) -> AsyncIterator[LandlockJob]:
-        """The job as a child. Whatever happens, none of it is left when the context ends."""
+        """The job as a child. Nothing of it is left when the context ends."""
         child = await self._begin(job)
         try:
             yield child
@@ -208,7 +208,7 @@ class LandlockBackend:
         self._last_key += 1
         worker = _SupervisorClient(self._last_key, ours, launcher)
         ours.settimeout(0)
-        # Whatever the system's default is, an order must fit.
+        # Whatever the system's default is, a message must fit.
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_MESSAGE_BYTES)
         try:
             with theirs:
@@ -241,7 +241,7 @@ class LandlockBackend:
             child.finish(JobExit(ExitReason(reason), code, signal, error, step))
 
     def _let_go(self, worker: _SupervisorClient) -> None:
-        """A supervisor is gone. Its job's processes fall to the launcher, which tells of their end."""
+        """A supervisor has ended. Its job's processes fall to the launcher, which reports their end."""
         worker.close()
         worker.is_gone = True
         if worker in self._idle:
@@ -259,7 +259,7 @@ class LandlockBackend:
             worker.child.finish(JobExit(ExitReason.launcher_lost))
 
     def _lose(self, launcher: LauncherProcess) -> None:
-        """The launcher died. Its supervisors notice too, kill their jobs and say so, one by one."""
+        """The launcher died. Its supervisors notice, kill their jobs and report it, one by one."""
         self._launcher = None
         for worker in [worker for worker in self._workers.values() if worker.launcher is launcher]:
             if worker.is_gone:
@@ -270,7 +270,7 @@ class LandlockBackend:
             self._remember(self._start_again())
 
     def _remember(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
-        """A task that nobody else holds, and that closing waits for."""
+        """Keep a background task, which `close` waits for."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -296,6 +296,8 @@ def _order(job: Job) -> dict[str, object]:
 
 
 def _outermost(roots: tuple[Path, ...]) -> list[Path]:
-    """A rule holds for all that lies below. What lies in another root may have become a link by now, which
-    is not followed and must not keep everybody's commands from being run."""
+    """The outermost roots: a rule covers everything below.
+
+    A nested root may have become a symlink, which is not followed and must not block all commands.
+    """
     return [one for one in roots if not any(one != other and one.is_relative_to(other) for other in roots)]

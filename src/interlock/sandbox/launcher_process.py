@@ -1,4 +1,4 @@
-"""The launcher as the server sees it: started in an isolated interpreter, heard, noticed when it dies."""
+"""The launcher as the server sees it: started in an isolated interpreter, and monitored."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ from interlock.sandbox.jobs import SandboxUnavailable
 
 _START_SECONDS = 20.0
 _CLOSE_SECONDS = 10.0
-# The first folder on the path is the one that holds the package; nothing else is importable from there.
+# The first directory on the path contains only the package; nothing else is importable from there.
 _CODE = (
     "import sys; sys.path.insert(0, sys.argv[2]); "
     "from interlock.sandbox.child.launcher import main; main(int(sys.argv[1]))"
@@ -29,7 +29,7 @@ BUSY_SECONDS = 0.002
 
 
 class LauncherProcess:
-    """`listen` tells of each supervisor that has ended, by its key, and of the launcher's own end."""
+    """`listen` reports the key of each supervisor that has ended, and the launcher's own end."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
         self.pid = process.pid
@@ -42,7 +42,7 @@ class LauncherProcess:
 
     @classmethod
     async def start(cls, system: Sequence[Path], devices: Sequence[Path]) -> "LauncherProcess":
-        """Started beside the loop, for starting takes a moment. Refused where nothing can confine."""
+        """Start it in a thread, since that takes a moment. Raises if nothing can confine."""
         try:
             process, channel = await asyncio.to_thread(_spawn)
         except OSError as error:

@@ -24,7 +24,7 @@ _AT_EMPTY_PATH = 0x1000
 _AT_STATX_DONT_SYNC = 0x4000
 _STATX_BASIC_STATS = 0x7FF
 
-# Somebody who holds a lease on a file can make the kernel say "try again" for most of a minute.
+# A process with a lease on a file can make the kernel return EAGAIN for most of a minute.
 _TRIES = 50
 
 
@@ -33,7 +33,7 @@ class _OpenHow(ctypes.Structure):
 
 
 class _Statx(ctypes.Structure):
-    """The kernel's `struct statx`, as far as it is read here."""
+    """The kernel's `struct statx`, as far as it is used here."""
 
     _fields_ = (
         ("_", ctypes.c_uint32 * 4),
@@ -51,7 +51,7 @@ class _Statx(ctypes.Structure):
 
 
 class CachedStat(NamedTuple):
-    """What the kernel knows of something without asking anybody."""
+    """What the kernel knows of a file from its caches alone."""
 
     mode: int
     size: int
@@ -84,10 +84,10 @@ def has_openat2() -> bool:
 
 
 def open_beneath(folder: int, relative: str, flags: int) -> int:
-    """A descriptor for a path below an open folder, without passing through a single link.
+    """Open a path below an open directory, without following any symlink.
 
-    It creates nothing. A `..` is refused, wherever it would lead. Where the kernel has no `openat2`, every
-    step is opened by itself and must not be a link, which proves the same.
+    It creates nothing. A `..` is refused, wherever it leads. If the kernel has no `openat2`, every part is
+    opened by itself and must not be a symlink, which proves the same.
     """
     flags |= os.O_CLOEXEC
     parts = relative.split("/")
@@ -105,9 +105,9 @@ def open_beneath(folder: int, relative: str, flags: int) -> int:
 
 
 def open_cached(folder: int, relative: str, flags: int) -> int:
-    """The same, if every name on the way is in the kernel's memory; `BlockingIOError` where one is not.
+    """The same, if every name on the path is cached by the kernel; otherwise `BlockingIOError`.
 
-    Only the names: with anything but O_PATH, what is opened may still have to be asked for.
+    Only the names: with anything but O_PATH, opening the file itself may still block.
     """
     if relative.startswith("/") or ".." in relative.split("/"):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative)
@@ -117,7 +117,7 @@ def open_cached(folder: int, relative: str, flags: int) -> int:
 
 
 def statx_cached(descriptor: int) -> CachedStat:
-    """What is known of an open file without a word to its disk, its server or whoever else holds it."""
+    """The cached status of an open file, without asking its disk, server or other processes."""
     if _STATX is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     found = _Statx()
@@ -139,7 +139,7 @@ def rename_noreplace(source_folder: int, source: str, folder: int, name: str) ->
         raise OSError(code, os.strerror(code), name)
 
 
-# Also what a file system without the flag, or a container's filter, says.
+# Also returned by file systems without the flag, and by containers' filters.
 _NO_RENAMEAT2 = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
 
@@ -156,7 +156,7 @@ def _renameat2(source_folder: int, source: str, folder: int, name: str) -> int:
 
 
 def _claim_then_rename(source_folder: int, source: str, folder: int, name: str) -> None:
-    """The name is taken first, which fails where it exists: a folder's by an empty one, else by a link."""
+    """Take the name first, which fails if it exists: by an empty directory, or by a hard link."""
     if stat.S_ISDIR(os.stat(source, dir_fd=source_folder, follow_symlinks=False).st_mode):
         os.mkdir(name, dir_fd=folder)
         try:
@@ -210,12 +210,12 @@ def _open_one(folder: int, name: str, flags: int) -> int:
     try:
         descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
     except NotADirectoryError:
-        # O_DIRECTORY says so of a link, before O_NOFOLLOW can say that it is one.
+        # O_DIRECTORY fails so for a symlink, before O_NOFOLLOW can report it.
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise _is_a_link(name) from None
         raise
     if stat.S_ISLNK(os.fstat(descriptor).st_mode):
-        # With O_PATH the kernel opens the link itself instead of refusing it.
+        # With O_PATH, the kernel opens the symlink itself instead of refusing it.
         os.close(descriptor)
         raise _is_a_link(name)
     return descriptor

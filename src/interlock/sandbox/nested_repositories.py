@@ -1,6 +1,6 @@
-"""Folders below an opened one that hold something which programs trust, such as repositories in it.
+"""Finds directories below a root that contain files that programs trust, such as repositories.
 
-git goes from a repository into those inside it, and runs what they tell it to run.
+git descends from a repository into those inside it, and runs what they configure.
 """
 
 import os
@@ -10,13 +10,13 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-# Looked at breadth first, so that what lies near is found first.
+# Breadth first, so that near ones are found first.
 MAX_LOOKED = 5_000
 MAX_FOUND = 20
 
 
 def find_directories_with(root: Path, names: Collection[str]) -> list[tuple[tuple[str, ...], str]]:
-    """The folders below a root that have an entry of one of these names, and which; not the root itself."""
+    """The directories below a root with an entry of one of these names, and which; without the root."""
     found: list[tuple[tuple[str, ...], str]] = []
     left, top = MAX_LOOKED, str(root)
     waiting = deque([top])

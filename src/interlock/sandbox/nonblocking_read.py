@@ -1,8 +1,8 @@
-"""Small files that are in the kernel's memory, names and content, read without waiting for anything.
+"""Reads small files from the kernel's caches, names and content, without blocking.
 
-This is done on the event loop, so it must never reach a disk, a server or another process. Names are
-looked up only where they are cached, a file is looked at before it is opened, only those of local disks
-are opened, and of them only cached content is read. All else is None, and belongs on a thread.
+This runs on the event loop, so it must never wait for a disk, a server or another process. Names are looked
+up only if cached, a file is checked before it is opened, only files of local disks are opened, and only
+cached content is read. Everything else is None, and is read in a thread.
 """
 
 import os
@@ -16,11 +16,11 @@ from interlock.sandbox.file_io import Check, OpenFile
 from interlock.sandbox.linux_fs import open_cached, statx_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 
-# What the event loop can look through for secrets in a fraction of a millisecond.
+# What the event loop can redact in a fraction of a millisecond.
 MAX_BYTES = 16 * 1024
 
-# Where opening a file and asking for its size are answered by this kernel alone. Unlike them, a FUSE or a
-# network file system may ask somebody who does not answer.
+# File systems where this kernel alone answers an open and a stat. FUSE and network file systems may ask a
+# process that does not answer.
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs"})
 
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -42,7 +42,7 @@ class CachedFile(OpenFile):
 
 
 def find_cached(resolver: PathResolver, asked: str) -> tuple[ResolvedPath, CachedFile | None] | None:
-    """The place of a path that has no links in it, and the file there, each as far as it is in memory."""
+    """The resolved path, if it has no symlinks, and its file, each as far as cached."""
     place = resolver.resolve_without_symlinks(asked)
     if place is None:
         return None
@@ -59,7 +59,7 @@ def find_cached(resolver: PathResolver, asked: str) -> tuple[ResolvedPath, Cache
 
 
 def _open(place: ResolvedPath) -> int:
-    """The place itself, not yet opened for reading, from its root and without passing through a link."""
+    """Open the path with O_PATH only, from its root and without following a symlink."""
     top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         root = open_cached(top, str(place.root)[1:] or ".", os.O_PATH | os.O_DIRECTORY)
@@ -72,7 +72,7 @@ def _open(place: ResolvedPath) -> int:
 
 
 def _is_ours_to_open(found: int, resolver: PathResolver) -> bool:
-    """A regular, small file of a local disk, which has no other name that might lie outside."""
+    """A regular, small file of a local disk, without another name that might be outside."""
     look = statx_cached(found)
     return (
         stat.S_ISREG(look.mode)
@@ -83,7 +83,7 @@ def _is_ours_to_open(found: int, resolver: PathResolver) -> bool:
 
 
 def _content(found: int) -> CachedFile | None:
-    # By its descriptor: what was looked at is what is opened, whatever has its name by now.
+    # By its descriptor: what was checked is what is opened, whatever has its name by now.
     descriptor = os.open(f"/proc/self/fd/{found}", _READ)
     try:
         status = os.fstat(descriptor)
@@ -97,7 +97,7 @@ def _content(found: int) -> CachedFile | None:
 
 @cache
 def _local_devices() -> frozenset[tuple[int, int]]:
-    """Those mounted when it is first asked for. What is mounted later is read on a thread."""
+    """The devices mounted at the first call. Files of later ones are read in a thread."""
     devices = set()
     for line in _MOUNTS.read_text(errors="surrogateescape").splitlines():
         fields = line.split(" ")

@@ -1,8 +1,8 @@
-"""Where a path that somebody asked for really is, and whether it may be touched.
+"""Resolves requested paths, and decides whether they may be accessed.
 
-A path is brought into its canonical form, matched to the deepest root and opened from that root's
-descriptor without passing through a link. So what was judged is what is opened; where something became
-a link in between, the path is judged again, a few times, and then refused.
+A path is canonicalised, matched to the deepest root, and opened from that root's descriptor without
+following a symlink. So what was judged is what is opened; if a part became a symlink in between, the path
+is judged again, a few times, and then refused.
 """
 
 import errno
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 MAX_PATH_BYTES = 4096
 TRIES = 4
 
-# What a changed path looks like to `openat2`: a link where none was, or a step that left the root.
+# Errors of `openat2` for a changed path: a new symlink, or a step that left the root.
 _CHANGED = frozenset({errno.ELOOP, errno.EXDEV})
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
@@ -47,9 +47,9 @@ class PathAccess(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPath:
-    """A judged path: a root, and the parts below it, none of which was a link.
+    """A judged path: a root, and the parts below it, none of which was a symlink.
 
-    `parts` is empty for the root itself. `asked` is how it was asked for, to be judged again.
+    `parts` is empty for the root itself. `asked` is the requested text, to judge it again.
     """
 
     root: Path
@@ -76,7 +76,7 @@ class ResolvedPath:
 
 
 class PathResolver:
-    """The folders of one profile."""
+    """Resolves paths for one profile."""
 
     def __init__(self, profile: SandboxProfile) -> None:
         self._profile = profile
@@ -97,12 +97,12 @@ class PathResolver:
     def find(
         self, asked: str, access: PathAccess = PathAccess.read, *, follow: bool = True
     ) -> ResolvedPath:
-        """The place of a path, or a `ToolError` that says why it may not be touched.
+        """Resolve a path, or raise a `ToolError` that says why it may not be accessed.
 
-        With `follow` false the last part is taken as it is, link or not: to remove or move it.
+        With `follow` false the last part is not resolved, symlink or not: to remove or move it.
         """
         asked = _well_formed(asked)
-        # Joining keeps an absolute path as it is. Nothing is expanded, decoded or trimmed.
+        # Joining keeps an absolute path. Nothing is expanded, decoded or trimmed.
         joined = str(self.first_root / asked)
         canonical = canonicalize(joined) if follow else canonicalize_parent(joined)
         if canonical is None:
@@ -118,9 +118,9 @@ class PathResolver:
         return place
 
     def resolve_without_symlinks(self, asked: str) -> ResolvedPath | None:
-        """The place to read, if no part of the path is a link: to be proven by opening it without links.
+        """The path to read, if no part is a symlink, which opening it without symlinks must prove.
 
-        None where the text alone does not say: `..`, slashes too many, or a path outside.
+        None if the text alone does not show it: `..`, repeated slashes, or a path outside.
         """
         asked = _well_formed(asked)
         joined = asked if asked.startswith("/") else f"{self.first_root}/{asked}"
@@ -138,7 +138,7 @@ class PathResolver:
         return text if text.isprintable() else quote_path(text)
 
     def refuse_protected_below(self, place: ResolvedPath, parts: tuple[str, ...]) -> None:
-        """A folder that is moved or removed takes along what lies in it."""
+        """Refuse a protected name or a root in a directory that is moved or removed."""
         if place.path.joinpath(*parts) in self._profile.readable_roots:
             raise _is_a_root(self.shown(place, parts))
         self._refuse_protected(place, parts)
@@ -159,7 +159,7 @@ class PathResolver:
 
     @contextmanager
     def parent(self, place: ResolvedPath, *, make: bool = False) -> Iterator["OpenParent"]:
-        """The folder that holds the place, and the folders that had to be made for it."""
+        """The open parent directory of the path, and the number of directories created for it."""
 
         def open_parent(root: int, found: ResolvedPath) -> OpenParent:
             if not found.parts:
@@ -177,7 +177,7 @@ class PathResolver:
             os.close(parent.descriptor)
 
     def missing_folders(self, place: ResolvedPath) -> int:
-        """How many folders would have to be made for the place."""
+        """The number of directories that would have to be created for the path."""
         return self._reach(place, lambda root, found: _count_missing(root, found.parts[:-1]))
 
     def _reach(self, place: ResolvedPath, use: Callable[[int, ResolvedPath], Result]) -> Result:
@@ -191,7 +191,7 @@ class PathResolver:
                         raise
             found = self.find(place.asked, place.access, follow=place.follow)
             if found != place and place.access is PathAccess.write:
-                # What was judged, and what was read before, is not what is there now.
+                # What was judged, and read before, is not what is there now.
                 break
         raise _unsteady(place.asked)
 
@@ -220,7 +220,7 @@ class PathResolver:
     def _refuse_protected(self, place: ResolvedPath, parts: tuple[str, ...]) -> None:
         if not self._protected:
             return
-        # From the outermost root on: a root inside it does not hide that it lies in `.git`.
+        # From the outermost root on: a nested root does not hide that it is inside `.git`.
         whole = place.path.joinpath(*parts)
         outermost = max(
             (whole.relative_to(root).parts for root in self._roots_of(str(place.path))), key=len, default=()
@@ -236,10 +236,11 @@ class PathResolver:
                 )
 
     def refuse_git_layout(self, place: ResolvedPath, *, is_removed: bool = False) -> None:
-        """What would make a directory a repository without a `.git`, or change what such a one runs.
+        """Refuse what would make a directory a repository without a `.git`, or change what such a one runs.
 
-        Asked again in the turn in which it happens: somebody else may have made the other parts since.
-        With `is_removed` its parts stay too: without one it is no repository, and its config is free.
+        Checked again in the turn in which it happens: another process may have created the other parts.
+        With `is_removed` its parts are protected too: without one it is not a repository, and its config is
+        unprotected.
         """
         if not any(rule.first == ".git" for rule in self._protected):
             return
@@ -278,7 +279,7 @@ class PathResolver:
 
 @dataclass(frozen=True, slots=True)
 class OpenParent:
-    """An open folder, the name of something in it, and how many of its folders were made just now."""
+    """An open directory, an entry's name in it, and how many of its directories were just created."""
 
     descriptor: int
     name: str
@@ -309,7 +310,7 @@ def _well_formed(asked: str) -> str:
 
 
 def _refuse_file_as_folder(asked: str, canonical: str) -> None:
-    """A path that ends with a slash, or with `/.`, means a folder; nothing else is meant by it, or made."""
+    """A path that ends with a slash, or with `/.`, must be a directory."""
     if asked.endswith(("/", "/.")) and not os.path.isdir(canonical):  # noqa: PTH112 - as it is used here
         raise ToolError(
             ErrorCode.INVALID_ARGS,
@@ -340,7 +341,7 @@ def _is_within(path: str, root: str) -> bool:
 
 @contextmanager
 def _opened_root(root: Path) -> Iterator[int]:
-    """A root's descriptor. A root that was replaced by a link since the start is not followed."""
+    """A root's descriptor. A root replaced by a symlink since the start is not followed."""
     top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         descriptor = open_beneath(top, str(root).lstrip("/") or ".", _FOLDER)
@@ -367,7 +368,7 @@ def _count_missing(root: int, parts: tuple[str, ...]) -> int:
 
 
 def _open_making(root: int, parts: list[str]) -> tuple[int, int]:
-    """The folder, made with those above it as far as they are missing, and how many were."""
+    """Open a directory, creating missing parts; returns how many were created."""
     current, made, reached = open_beneath(root, ".", _FOLDER), 0, 0
     try:
         for part in parts:
@@ -393,7 +394,7 @@ def _open_or_make(folder: int, name: str) -> tuple[int, bool]:
 
 
 def _unmake(root: int, parts: list[str], made: int) -> None:
-    """What was made on the way to a failure goes again, as far as nobody has put anything in it."""
+    """Remove the directories created before a failure, if they are empty."""
     with suppress(OSError):
         for length in range(len(parts), len(parts) - made, -1):
             above = open_beneath(root, "/".join(parts[: length - 1]) or ".", _FOLDER)

@@ -1,9 +1,9 @@
-"""Whether a sandbox holds, found out by trying to leave it.
+"""Probes whether a sandbox holds, by trying to escape from it.
 
 Two children run under the real backend with real profiles, one that writes and one that only reads. They
-try what a job must not be able to do (`probe_attempts.py`). What counts is what really happened: a file
-outside that is still the same, a listener that heard nothing, a lock that nobody holds any more. It is
-run at the server's start and by `doctor`; `backend_selection.py` takes no backend that does not pass.
+try what a job must not be able to do (`probe_attempts.py`). What counts is the actual effect: a file
+outside that is unchanged, a listener that received nothing, a lock that no process holds. It runs at the
+server's start and in `doctor`; `backend_selection.py` accepts no backend that does not pass.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ ProbeAnswers = dict[str, tuple[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class ProbeCheck:
-    """One attempt. It `holds` where the sandbox did what it must; what is not mandatory is only told."""
+    """One attempt. `holds`: the sandbox prevented it; a check that is not mandatory is only reported."""
 
     name: str
     holds: bool
@@ -62,7 +62,7 @@ class ProbeReport:
 
     @property
     def open(self) -> tuple[ProbeCheck, ...]:
-        """What does not hold and need not."""
+        """The checks that fail but are not mandatory."""
         return tuple(row for row in self.rows if not row.is_mandatory and not row.holds)
 
     @property
@@ -77,7 +77,7 @@ class ProbeReport:
 async def probe(
     backend: SandboxBackend, *, opened: Iterable[Path], state_folder: Path | None = None
 ) -> ProbeReport:
-    """Never raises: whatever goes wrong is a row that does not hold. It keeps out of `opened` folders."""
+    """Never raises: any error is a failed check. It does not write to `opened` directories."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(_SECONDS):
@@ -133,7 +133,7 @@ async def _whole(output: JobOutput) -> bytes:
 
 
 class _Bait:
-    """What the children go for: files, listeners, this process. All of it is gone with the stack."""
+    """What the children attack: files, listeners, this process. All of it is removed with the stack."""
 
     def __init__(self, stack: ExitStack, state_folder: Path | None, opened: Iterable[Path]) -> None:
         self._stack = stack
@@ -189,7 +189,7 @@ class _Bait:
         self._unix_name = f"interlock-probe-{secrets.token_hex(8)}"
         folder = os.open(self.outside, os.O_RDONLY | os.O_DIRECTORY)
         self._stack.callback(os.close, folder)
-        # By the folder's descriptor: its path may be too long for a socket's name.
+        # By the directory's descriptor: its path may be too long for a socket address.
         self.unix = self._listener((socket.AF_UNIX, f"/proc/self/fd/{folder}/socket"), socket.SOCK_STREAM)
         self.unix_abstract = self._listener((socket.AF_UNIX, "\0" + self._unix_name), socket.SOCK_STREAM)
 
@@ -350,7 +350,7 @@ def _has_heard(listener: socket.socket) -> bool:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether somebody still has the lock that a child took and its survivors share."""
+    """Whether the lock that a child took, and its survivors share, is still held."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

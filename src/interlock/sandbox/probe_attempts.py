@@ -1,9 +1,8 @@
 # ruff: noqa: PTH101, PTH115, PTH208
-"""What the probe's children do: try to leave the sandbox, and say how far they came.
+"""The probe's children: try to escape from the sandbox, and report how far they came.
 
-This file's text is run in the sandbox, in an isolated interpreter, and is given the places of the bait by
-`probe.py`, which judges by what really happened. It loads little (no `pathlib`), for it is run at every
-start.
+The text of this file runs in the sandbox, in an isolated interpreter, with the targets given by `probe.py`,
+which judges by the actual effects. It imports little (no `pathlib`), since it runs at every start.
 """
 
 import _socket
@@ -114,7 +113,7 @@ def _signal(pid: int, namespace: str) -> None:
     except OSError:
         own = namespace
     if own != namespace:
-        # The number is somebody else's here.
+        # The PID belongs to another process here.
         raise ProcessLookupError(errno.ESRCH, "another namespace")
     os.kill(pid, 0)
 

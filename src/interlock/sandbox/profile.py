@@ -1,4 +1,4 @@
-"""What a mode means to the kernel, as plain data compiled into the Authority."""
+"""The sandbox profile of a mode, as plain data compiled into the Authority."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class SandboxProfile:
-    """Folders that may be read, folders that may be written, and ports that may be reached (none: offline).
+    """Directories that may be read or written, and ports that may be reached (none: offline).
 
-    `protected_names` are patterns of paths that nothing may write, though they lie in a writable folder.
-    `reads_hard_links` opens files that also have a name outside. `readable_paths` are further folders that
-    a child process may read, and `denied_commands` the operator's denylist of commands. `sandbox` says
-    what confines it.
+    `protected_names` are patterns of paths that nothing may write, even in a writable directory.
+    `reads_hard_links` opens files that also have a name outside. `readable_paths` are further directories
+    that a child process may read, and `denied_commands` the operator's denylist of commands. `sandbox`
+    names the backend.
     """
 
     readable_roots: tuple[Path, ...] = ()

@@ -24,7 +24,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProgramProcess:
-    """A program that runs, whoever runs it. `wait` gives its exit code, or 128 and the signal."""
+    """A running program, sandboxed or not. `wait` returns its exit code, or 128 plus the signal."""
 
     output: Readable
     errors: "asyncio.Task[bytes]"
@@ -55,7 +55,7 @@ class ProgramProcess:
 async def confined(
     backend: SandboxBackend, profile: SandboxProfile, program: Path, arguments: Sequence[str], folder: int
 ) -> AsyncIterator[ProgramProcess]:
-    """A child in the sandbox that can read what the profile opens, and do nothing else."""
+    """A child in the sandbox that can only read what the profile opens."""
     job = Job(
         argv=(str(program), *arguments),
         folder=folder,
@@ -80,7 +80,7 @@ async def confined(
 
 @asynccontextmanager
 async def running(program: Path, arguments: Sequence[str], folder: int) -> AsyncIterator[ProgramProcess]:
-    """The same without a sandbox, where there is none. None of it is left when this returns."""
+    """The same without a sandbox, if there is none. Nothing of it is left when this returns."""
     with ExitStack() as ours, ExitStack() as theirs:
         output, output_end = await _pipe(ours, theirs)
         errors, errors_end = await _pipe(ours, theirs)
@@ -90,7 +90,7 @@ async def running(program: Path, arguments: Sequence[str], folder: int) -> Async
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output_end,
             stderr=errors_end,
-            # The folder that was judged, whatever its path leads to by now.
+            # The directory that was judged, whatever its path leads to by now.
             cwd=f"/proc/self/fd/{folder}",
             env=_ENVIRONMENT,
             start_new_session=True,
@@ -108,7 +108,7 @@ async def running(program: Path, arguments: Sequence[str], folder: int) -> Async
 
 
 async def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[asyncio.StreamReader, int]:
-    """A pipe of our own: asyncio's stays open while somebody else holds it, or while nobody reads it."""
+    """A pipe of our own: asyncio's stays open while another process holds it, or while it is not read."""
     reading, writing = os.pipe()
     theirs.callback(os.close, writing)
     reader = asyncio.StreamReader(limit=READ_BYTES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`names` in the order of preference; `hint` says how to install it, `package` what Debian calls it."""
+    """`names` in order of preference; `hint` says how to install it, `package` is the Debian package."""
 
     capability: str
     names: tuple[str, ...]
@@ -28,8 +28,9 @@ PROGRAMS = (RG, BASH)
 
 
 def locate(program: Program, opened: Iterable[Path]) -> Path | None:
-    """The program that came with Interlock's own environment, or else the first on the search path that no
-    agent can have written: none in an opened folder, and none in whatever folder one happens to stand in.
+    """Find the program in Interlock's own environment, else on the search path.
+
+    Only where no agent can have written it: never in an opened directory or the current one.
     """
     roots = tuple(opened)
     beside = str(Path(sys.executable).parent)

@@ -1,4 +1,4 @@
-"""Names that nothing may write, though they lie in a writable folder, in every spelling of them."""
+"""Names that nothing may write, even in a writable directory, in every spelling."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ GIT_HEAD = (".git", "HEAD")
 
 @dataclass(frozen=True, slots=True)
 class ProtectedName:
-    """A protected name: where it is found in a path, and the folders it needs above it to be one.
+    """A protected name: a pattern for its path, and the directories it needs above it.
 
-    `git_rewrites` is True for `.git/HEAD`, which `git switch` in a command changes: its content is judged.
+    `git_rewrites` is True for `.git/HEAD`, which `git switch` in a command changes: its content is checked.
     """
 
     name: str
@@ -23,9 +23,9 @@ class ProtectedName:
     git_rewrites: bool = False
 
     def covers(self, parts: tuple[str, ...]) -> bool:
-        """Whether a path of folded names is it, lies in it, or stands where a folder above it belongs.
+        """Whether a path of folded names is it, is inside it, or is one of the directories above it.
 
-        `.git` as a file, or as another folder, brings other hooks: nothing may be put in its place.
+        `.git` as a file, or as another directory, brings other hooks: nothing may replace it.
         """
         if self.first is not None and self.first not in parts:
             return False
@@ -42,7 +42,7 @@ def parse_protected_names(names: tuple[str, ...]) -> tuple[ProtectedName, ...]:
 def _protection(name: str, pattern: str) -> ProtectedName:
     parts = [fold_name(part) for part in pattern.split("/") if part]
     while parts[:1] == [ANY_DEPTH]:
-        # It is looked for at any depth as it is.
+        # Any depth is implied.
         parts.pop(0)
     plain = 0
     while plain < len(parts) and not set(parts[plain]) & set("*?["):
@@ -57,9 +57,9 @@ def _protection(name: str, pattern: str) -> ProtectedName:
 
 
 def fold_name(name: str) -> str:
-    """A name as the most forgiving file system compares it, so that no spelling of it is overlooked.
+    """A name as the most lenient file system compares it, so that no spelling is missed.
 
-    Folding case, some also pass over invisible characters, and some over dots and spaces at the end.
+    Besides case, some file systems ignore invisible characters, and some trailing dots and spaces.
     """
     if not name.isascii():
         whole = unicodedata.normalize("NFD", name.casefold())

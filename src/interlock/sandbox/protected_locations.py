@@ -1,4 +1,4 @@
-"""Where protected names are, and whether anything is there."""
+"""Where protected names are, and whether they exist."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ def path_below(place: ResolvedPath, parts: tuple[str, ...]) -> ResolvedPath:
 
 
 def is_path_missing(place: ResolvedPath) -> bool:
-    """The common case, found out by one question."""
+    """The common case, with one system call."""
     try:
         os.stat(place.asked, follow_symlinks=False)  # noqa: PTH116 - much faster, and there are many
     except FileNotFoundError:
@@ -27,7 +27,7 @@ def is_path_missing(place: ResolvedPath) -> bool:
 
 
 def was_removed_since(place: ResolvedPath, until_ns: int) -> bool:
-    """Whether the folder that it was in was removed later than that, or moved away."""
+    """Whether its directory was removed or moved later than that."""
     above = folder = os.path.dirname(place.asked)  # noqa: PTH120 - as text, as above
     while not os.path.lexists(above):
         above = os.path.dirname(above)  # noqa: PTH120

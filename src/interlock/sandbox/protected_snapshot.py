@@ -1,13 +1,13 @@
-"""Puts protected names back as they were, after a command that the kernel let write beside them.
+"""Restores protected names after a command that the kernel allowed to write next to them.
 
-Landlock opens whole folders; it cannot leave a file in them out. So what is protected is remembered before
-a command runs, where such names usually are: in each root, from the working folder up, and in the
-repositories that lie inside. The folders above a protected name are watched too: another `.git`, or a link
-in its place, brings other hooks.
+Landlock opens whole directories and cannot exclude a file in them. So before a command runs, a snapshot is
+taken where protected names usually are: in each root, from the working directory up, and in nested
+repositories. The directories above a protected name are included: another `.git`, or a symlink in its
+place, brings other hooks.
 
-Commands that run at the same time share `snapshot_registry.py`: a change by one of them must not become
-the next one's snapshot. The next process restores what a killed one had to restore: all that changed until
-it died. Later changes are a person's, and stay.
+Concurrent commands share `snapshot_registry.py`: a change by one of them must not become the next one's
+snapshot. The next process restores what a killed one had to restore: everything that changed until it died.
+Later changes are a person's, and stay.
 """
 
 import os
@@ -55,7 +55,7 @@ MAX_SCANNED = 50_000
 NOT_PUT_BACK = " (it could not be restored)"
 _PATTERNED = frozenset("*?[")
 _OWNER_BITS = 0o700
-# As a file, it says where the repository is.
+# As a file, it names the location of the repository.
 _REPOSITORY = ".git"
 _STORES = frozenset({"objects", "refs", "logs", "lfs"})
 
@@ -64,14 +64,14 @@ _log = StructuredLogger(__name__)
 _MEMORY = SnapshotRegistry()
 
 
-# A process says every second that it lives. When it is killed its commands are too, a moment later.
+# Each process has a heartbeat every second. When it is killed, so are its commands, a moment later.
 _AFTERWARDS_NS = 10 * 10**9
 
 
 def share_snapshots(folder: Path, tell: ReportRestored = ignore_restored) -> None:
-    """With the commands of all processes that share this folder, which no command can reach.
+    """Share snapshots with all processes that use this directory, which no command can reach.
 
-    What one of them left that was killed is put back now, or before the next command, and `tell` is told.
+    What a killed one left is restored now, or before the next command, and `tell` is called with the paths.
     """
     _MEMORY.share(folder, tell)
     try:
@@ -97,11 +97,10 @@ def _put_back_what_was_left() -> None:
 
 @dataclass(slots=True)
 class _SnapshotState:
-    """By place: the folders above protected names, the protected themselves, and what patterns found.
+    """By path: directories above protected names, the protected names, and matches of patterns.
 
-    `heads` are `.git/HEAD`, which git rewrites. `layouts` say which parts of a repository lay in a
-    directory itself. `tops` are the repositories inside. With one that was removed, its protected names
-    may go.
+    `heads` are `.git/HEAD`, which git rewrites. `layouts` are the parts of a repository in a directory
+    itself. `tops` are nested repositories. If one was removed, its protected names may go with it.
     """
 
     above: dict[ResolvedPath, FileSnapshot | None] = field(default_factory=dict)
@@ -114,11 +113,11 @@ class _SnapshotState:
 
 
 class ProtectedSnapshot:
-    """`remember` before a command and `restore` after it, whatever became of either."""
+    """Call `remember` before a command and `restore` after it, whatever the outcome of either."""
 
     def __init__(self, profile: SandboxProfile, workdir: ResolvedPath) -> None:
         roots = profile.writable_roots
-        # For this, nothing is protected: it is what protects.
+        # Without protected names: this is what protects them.
         self._resolver = PathResolver(SandboxProfile(roots, roots))
         names = [each for name in profile.protected_names for each in expand_braces(name)]
         self._names = [Path(name).parts for name in names]
@@ -128,7 +127,7 @@ class ProtectedSnapshot:
         self._found: dict[str, ResolvedPath | None] = {}
         self._budget = SnapshotBudget()
         self._is_over = False
-        # What changed later is somebody else's.
+        # Later changes are not restored.
         self._until_ns: int | None = None
 
     @classmethod
@@ -175,7 +174,7 @@ class ProtectedSnapshot:
                 self._remember_nested(root)
 
     def restore(self) -> list[str]:
-        """The paths that had to be put back; one that could not be is marked so."""
+        """Restore; returns the paths that had changed. One that could not be restored is marked."""
         if not self._roots:
             return []
         with _MEMORY.last_turn():
@@ -206,7 +205,7 @@ class ProtectedSnapshot:
             self._remove_new_matches(told, scan)
 
     def _shown(self, place: ResolvedPath) -> str:
-        """Whole for one that is gone: nobody knows from which folder its paths were meant."""
+        """The full path for a dead process: its working directory is unknown."""
         if self._until_ns is None:
             return self._resolver.shown(place)
         whole = str(place.path)
@@ -215,7 +214,7 @@ class ProtectedSnapshot:
     # -- remembering --
 
     def _remember_name(self, base: ResolvedPath, parts: tuple[str, ...]) -> None:
-        """What is above it, it itself, and where it is a pattern, all that it matches."""
+        """Snapshot the directories above it, the name itself and, for a pattern, all matches."""
         plain = next((at for at, part in enumerate(parts) if _PATTERNED & set(part)), len(parts))
         for length in range(1, min(plain + 1, len(parts))):
             self._take(self._before.above, "above", self._place(base, parts[:length]))
@@ -236,13 +235,13 @@ class ProtectedSnapshot:
         self._before.keys.append(key)
         self._before.scans.append(scan)
         if scan.found is None and plain:
-            # In a folder of its own so many are nobody's, but of a command that wants to hide something.
+            # So many matches occur only if a command wants to hide something.
             raise _too_many(self._shown(place))
         for found in scan.found or ():
             self._take(self._before.protected, "protected", found)
 
     def _remember_layout(self, base: ResolvedPath) -> None:
-        """Which parts of a repository lie in the directory itself; where it is one, what git runs there."""
+        """Record the parts of a repository in the directory itself; if it is one, also what git runs."""
         if not any(parts[0] == _REPOSITORY for parts in self._names):
             return
         key: Key = ("layout", base.asked)
@@ -254,7 +253,7 @@ class ProtectedSnapshot:
                 self._take(self._before.protected, "protected", self._place(base, (name,)))
 
     def _remember_nested(self, root: Path) -> None:
-        """In the repositories inside. Names without a folder of their own are trusted only further up."""
+        """Snapshot nested repositories. Names without a directory are trusted only further up."""
         firsts = {parts[0] for parts in self._names if len(parts) > 1 and not _PATTERNED & set(parts[0])}
         known = {base.path for base in self._bases}
         for folder, first in find_directories_with(root, firsts):
@@ -280,10 +279,10 @@ class ProtectedSnapshot:
         self._before.keys.append(key)
 
     def _place(self, base: ResolvedPath, parts: tuple[str, ...]) -> ResolvedPath | None:
-        """Where a path really is; None where links lead out of what can be written."""
+        """The resolved path; None if symlinks lead outside the writable roots."""
         path = "/".join((base.asked, *parts))
         if path not in self._found:
-            # Most names are not there at all, and then no link is on the way.
+            # Most names do not exist, and then no symlink is on the path.
             begins = not is_path_missing(path_below(base, parts[:1]))
             self._found[path] = self._find(path) if begins else path_below(base, parts)
         return self._found[path]
@@ -293,7 +292,7 @@ class ProtectedSnapshot:
             found = self._resolver.find(path, PathAccess.write, follow=False)
         except (OSError, ToolError):
             return None
-        # By one spelling, so that it is the same for everybody.
+        # In one spelling, so that all commands share it.
         return resolved_path_of(found.root, found.parts)
 
     def _look(self, place: ResolvedPath, *, is_above: bool) -> FileSnapshot | None:
@@ -311,7 +310,7 @@ class ProtectedSnapshot:
             return None
 
     def _matches(self, top: ResolvedPath, pattern: str) -> frozenset[ResolvedPath] | None:
-        """What matches a pattern below a place; None for too much. What lies in a match belongs to it."""
+        """The matches of a pattern below a path, without descending into them; None if too many."""
         if is_path_missing(top):
             return frozenset()
         glob, found = Glob(pattern), set()
@@ -342,9 +341,9 @@ class ProtectedSnapshot:
             self._try(told, place, FileSnapshot(), restore_snapshot)
 
     def _undo_layout(self, told: dict[str, None], scan: PatternScan) -> None:
-        """A directory that the command made a repository is none again: what came last is moved aside.
+        """Undo turning a directory into a repository: move the newest parts aside.
 
-        Not removed, for a person may have asked for that repository.
+        They are not removed: a person may have asked for that repository.
         """
         before, now = scan.found or frozenset(), _layout_in(scan.place)
         if git_layout.is_repository({place.name for place in before}):
@@ -399,7 +398,7 @@ class ProtectedSnapshot:
 
 
 def _bases(roots: tuple[Path, ...], workdir: ResolvedPath) -> Iterator[ResolvedPath]:
-    """Each root, and the working folder with those above it, as far as they can be written."""
+    """Each root, and the writable directories from the working directory up."""
     for root in roots:
         yield resolved_path_of(root, ())
     whole = workdir.path
@@ -424,7 +423,7 @@ def _too_many(shown: str) -> ToolError:
 
 
 def _is_store(entry: DirectoryEntry) -> bool:
-    """A folder of a repository in which git keeps what may be very much, and nothing that it runs."""
+    """Whether it is a repository's data directory: maybe large, with nothing that git runs."""
     if entry.name not in _STORES:
         return False
     try:
@@ -435,11 +434,14 @@ def _is_store(entry: DirectoryEntry) -> bool:
 
 
 def _restore_above(parent: OpenParent, before: FileSnapshot) -> bool:
-    """A folder above may come and go. What is no folder is there only if it was."""
+    """Restore a directory above.
+
+    Directories may come and go; other entries only stay if they were there.
+    """
     now = read_file_state(parent.descriptor, parent.name)
     if before.top.kind not in {"nothing", "folder"}:
         if now.kind == "folder":
-            # It may hold what somebody needs.
+            # It may contain data that a person needs.
             _move_aside(parent)
         return restore_top_entry(parent, before)
     if now.kind == "folder":

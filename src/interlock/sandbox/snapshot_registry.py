@@ -1,9 +1,8 @@
-"""What running commands have to find again, each value as the first of them found it.
+"""Snapshots of running commands, each as the first of them took it.
 
-Shared by all that run at the same time: what one of them changed must not be remembered by the next as the
-state to be kept. Commands of other processes count as well, so what a process remembers lies in a file of
-the state folder for as long as it has to. The file's time says until when the process lived, for whoever
-puts back what one that was killed could not.
+Shared by all concurrent commands: a change by one must not become the next one's snapshot. Commands of
+other processes count as well, so a process's snapshots are in a file of the state directory while needed.
+The file's mtime shows until when the process lived, for restoring after one that was killed.
 """
 
 import fcntl
@@ -24,14 +23,14 @@ from interlock.sandbox.undo_store import state_write_error
 
 Key = tuple[str, ...]
 Value = Any
-# Of paths that were put back for a process that is gone.
+# Called with the paths that were restored for a dead process.
 ReportRestored = Callable[[list[str]], None]
 
 _SUFFIX = ".held"
 # Another release may write another form; it is passed over.
 _FORM = 2
 _HEAD_BYTES = 8
-# How often a process with something to put back says that it lives.
+# The heartbeat interval of a process with something to restore.
 BEAT_SECONDS = 1.0
 
 
@@ -46,7 +45,7 @@ class PatternScan:
 
 @dataclass(frozen=True, slots=True)
 class OrphanedSnapshot:
-    """What a process that is gone did not put back, where it is, and until when it certainly lived."""
+    """What a dead process did not restore, its file, and until when it certainly lived."""
 
     file: Path
     until_ns: int
@@ -55,7 +54,7 @@ class OrphanedSnapshot:
 
 
 def ignore_restored(_paths: list[str]) -> None:
-    """Where no log is."""
+    """Used without a log."""
 
 
 class SnapshotRegistry:
@@ -71,7 +70,7 @@ class SnapshotRegistry:
         self._pulse = _Heartbeat()
 
     def share(self, folder: Path, tell: ReportRestored = ignore_restored) -> None:
-        """From now on with all processes that share this folder, which no command can reach."""
+        """Share with all processes that use this directory, which no command can reach."""
         with self._lock:
             self.tell = tell
             if folder != self._folder:
@@ -80,7 +79,7 @@ class SnapshotRegistry:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """None may begin between another's look and its command, in whatever process that is."""
+        """Exclude other processes between taking a snapshot and starting the command."""
         with self._lock, ExitStack() as locked:
             folder = self._folder
             if folder is not None:
@@ -97,7 +96,7 @@ class SnapshotRegistry:
 
     @contextmanager
     def last_turn(self) -> Iterator[None]:
-        """The same for putting back, which is done whether others can be told of it or not."""
+        """The same for restoring, which happens whether or not others can be locked out."""
         with self._lock, ExitStack() as locked:
             folder = self._folder
             if folder is not None:
@@ -128,17 +127,17 @@ class SnapshotRegistry:
             self._places.pop(key, None)
 
     def has_orphans(self) -> bool:
-        """Whether a process is gone that had something to put back. Without a turn, so it may change."""
+        """Whether a dead process left something to restore. Without a turn, so it may change."""
         folder = self._folder
         found = [] if folder is None else [_left_by(folder / name) for name in _names(folder)]
         return any(left is not None and left.values for left in found)
 
     def left(self) -> list[OrphanedSnapshot]:
-        """Within a turn: what those did not put back that are gone."""
+        """Within a turn: what dead processes did not restore."""
         return self._left
 
     def discard(self, left: OrphanedSnapshot) -> None:
-        """It is put back, as far as it can be."""
+        """Everything that can be restored was."""
         with suppress(OSError):
             left.file.unlink()
 
@@ -174,7 +173,7 @@ class SnapshotRegistry:
 
 
 class _Heartbeat:
-    """Says again and again that this process lives, in the time of a file, while there is one for it."""
+    """Updates the mtime of a file while this process lives and has one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -201,9 +200,9 @@ class _Heartbeat:
 
 
 class _File:
-    """What this process remembers, for others to read. It is locked for as long as the process lives.
+    """The snapshots of this process, for others to read. Locked while the process lives.
 
-    A head says how long it is: to make a file anew, or to cut it, would take longer than all the rest.
+    A header has the length: creating or truncating a file would take longer than all the rest.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -214,7 +213,7 @@ class _File:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def write(self, held: dict[Key, Value], places: dict[Key, ResolvedPath]) -> None:
-        """Nobody reads meanwhile. Values do not change while they are held."""
+        """Write, within a turn, so that no other process reads. Held values do not change."""
         if held.keys() == self._keys:
             return
         self._keys = frozenset()
@@ -273,7 +272,7 @@ def _read(path: Path) -> dict[Key, Value]:
 
 
 def _left_by(path: Path) -> OrphanedSnapshot | None:
-    """What a process that is gone remembered last; None while it lives."""
+    """The last snapshots of a dead process; None while it lives."""
     with suppress(OSError), _opened(path) as file:
         until_ns = os.fstat(file.fileno()).st_mtime_ns
         with suppress(BlockingIOError):
@@ -291,7 +290,7 @@ def _content(file: BinaryIO) -> tuple[dict[Key, Value], dict[Key, ResolvedPath]]
     return _unpacked_all(file.read(length)) if length else ({}, {})
 
 
-# -- as it lies in a file --
+# -- file format --
 
 
 def _packed(value: Value) -> Any:
@@ -315,7 +314,7 @@ def _packed_place(place: ResolvedPath) -> tuple[str, tuple[str, ...], str]:
 def _unpacked_all(data: bytes) -> tuple[dict[Key, Value], dict[Key, ResolvedPath]]:
     """Nothing where it is not of this form."""
     try:
-        # Written by another process of ours, in a folder that no command can reach.
+        # Written by another process of ours, in a directory that no command can reach.
         form, *packed = marshal.loads(data)  # noqa: S302
         if form != _FORM:
             return {}, {}

@@ -1,6 +1,6 @@
-"""The server's side of a backend that starts a process of its own for each job: `job_runner.py`.
+"""The server's side of backends that start a process per job: `job_runner.py`.
 
-`unconfined_backend.py` and `bubblewrap.py` say how that process is started and what it receives. This
+`unconfined_backend.py` and `bubblewrap.py` define how that process is started and what it receives. This
 module starts it, passes the job and the ends of two pipes, and reads how it ended. It spawns from the
 loop's own thread: a child may be bound to end with the thread that started it.
 """
@@ -27,12 +27,12 @@ _CODE = (
     "from interlock.sandbox.child.job_runner import main; main(int(sys.argv[1]))"
 )
 _MAX_COMPLAINT_BYTES = 4096
-# Between being asked to end its job and being ended itself.
+# Between the request to end its job and the kill.
 _STOP_SECONDS = 5.0
 
 
 def interpreter() -> Path:
-    """The file itself: a link to it may not exist where it is started."""
+    """The resolved file: a symlink to it may not exist where it is started."""
     return Path(sys.executable).resolve()
 
 
@@ -42,8 +42,10 @@ def package() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """How a stage is started: the words before the interpreter's own, what it is told beyond the job, and
-    the descriptors that it inherits."""
+    """How a job runner is started.
+
+    The words before the interpreter's own, the fields added to the job, and the inherited descriptors.
+    """
 
     wrapper: tuple[str, ...] = ()
     order: dict[str, object] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class CannotStart(Exception):
 
 
 class SubprocessJob(PipedJob):
-    """A job, its stage, and the stage's last word."""
+    """A job, its runner process, and the runner's report."""
 
     def __init__(self, stdout: int, stderr: int, stdin: int | None) -> None:
         super().__init__(stdout, stderr, stdin)
@@ -73,7 +75,7 @@ class SubprocessJob(PipedJob):
         self._following = asyncio.ensure_future(self._follow(process, channel, complaints))
 
     def when_ended(self, tell: Callable[[], None]) -> None:
-        """Whoever waits for it by then, or nobody."""
+        """Call `tell` at the end, whether or not it is waited for."""
         self._ended.add_done_callback(lambda _ended: tell())
 
     def kill(self) -> None:
@@ -114,7 +116,7 @@ class SubprocessJob(PipedJob):
 
 
 class SubprocessBackend(ABC):
-    """What both have in common. `_plan` is what they differ in."""
+    """The common part; `_plan` is what the backends differ in."""
 
     def __init__(self) -> None:
         self._children: set[SubprocessJob] = set()
@@ -125,11 +127,11 @@ class SubprocessBackend(ABC):
 
     @abstractmethod
     def _plan(self, job: Job, opened: ExitStack) -> LaunchSpec:
-        """Beside the loop. What it opens is closed by `opened`, once the stage has started."""
+        """Runs in a thread. What it opens is closed by `opened`, once the runner has started."""
 
     @asynccontextmanager
     async def running(self, job: Job) -> AsyncIterator[SubprocessJob]:
-        """The job as a child. Whatever happens, none of it is left when the context ends."""
+        """The job as a child. Nothing of it is left when the context ends."""
         starting = asyncio.ensure_future(self._begin(job))
         child: SubprocessJob | None = None
         try:
@@ -138,7 +140,7 @@ class SubprocessBackend(ABC):
                 child.kill()
             yield child
         finally:
-            # Goes on if the caller is cancelled: a stage that was half started would be lost.
+            # Continues if the caller is cancelled: a half-started runner would be lost.
             child = child if child is not None else await starting
             child.kill()
             child.close()

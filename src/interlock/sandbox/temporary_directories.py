@@ -1,8 +1,8 @@
-"""Temporary directories: never in an opened one, where a command of another session could change what is in
-them, or put a link in their place.
+"""Temporary directories of jobs, never inside an opened one.
 
-A process holds a lock on each directory of its jobs. Where the process was killed, the next one to start
-finds the directory without a lock, and removes it.
+There, a command of another session could change their content, or put a symlink in their place. A process
+holds a lock on each directory of its jobs. A directory without a lock was left by a killed process, and the
+next one to start removes it.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ def choose_temporary_root(opened: Iterable[Path]) -> Path:
 
 
 def make_job_directory(place: Path) -> tuple[Path, int]:
-    """A new directory, and the descriptor whose lock says that it is in use."""
+    """A new directory, and the descriptor whose lock marks it as in use."""
     while True:
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
         lock = _locked(directory)
@@ -54,7 +54,7 @@ def remove_job_directory(directory: Path, lock: int) -> None:
 
 
 def remove_abandoned_directories(place: Path) -> None:
-    """Those of this account's processes that were killed."""
+    """Remove directories of killed processes of this account."""
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if not _NAME.fullmatch(entry.name) or not _is_own(entry):
@@ -65,7 +65,7 @@ def remove_abandoned_directories(place: Path) -> None:
 
 
 def _is_own(entry: "os.DirEntry[str]") -> bool:
-    """Not where it is gone by now, or cannot be looked at."""
+    """False if it was removed meanwhile, or cannot be read."""
     try:
         return entry.stat(follow_symlinks=False).st_uid == os.geteuid()
     except OSError:
@@ -73,7 +73,7 @@ def _is_own(entry: "os.DirEntry[str]") -> bool:
 
 
 def _locked(directory: Path) -> int | None:
-    """None where it is in use, or gone."""
+    """Lock it; None if in use or removed."""
     try:
         descriptor = os.open(directory, _DIRECTORY)
     except OSError:

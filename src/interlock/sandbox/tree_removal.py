@@ -1,4 +1,4 @@
-"""Removes a tree that a command left, however deep it is and whatever modes its folders have."""
+"""Removes a tree that a command left, however deep it is and whatever modes its directories have."""
 
 import os
 import secrets
@@ -12,10 +12,10 @@ _OWN = 0o700
 
 
 def remove_entry(folder: int, name: str) -> None:
-    """What stands there, itself if it is a link; nothing is fine as well.
+    """Remove an entry, a symlink itself; a missing one is fine.
 
-    Neither recursion nor a descriptor for each level: a folder below the first is moved up to it and
-    emptied there.
+    Without recursion or a descriptor per level: a nested directory is moved up to the first one and emptied
+    there.
     """
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -34,7 +34,7 @@ def remove_entry(folder: int, name: str) -> None:
 
 
 def _flatten(top: int) -> bool:
-    """Remove what is in a folder, except what its folders had in them, which now lies in it."""
+    """Remove the entries of a directory; the content of its subdirectories is moved into it."""
     found_any = False
     for name in os.listdir(top):
         found_any = True
@@ -49,7 +49,7 @@ def _empty_into(top: int, name: str) -> None:
         for inner in os.listdir(below):  # noqa: PTH208 - a descriptor
             if _unlinked(below, inner):
                 continue
-            # To move a folder changes its own `..`, which an ordinary account must be allowed to.
+            # Moving a directory changes its `..`, for which an ordinary account needs write permission.
             os.close(_opened(below, inner))
             os.rename(inner, secrets.token_hex(16), src_dir_fd=below, dst_dir_fd=top)
     finally:
@@ -58,7 +58,7 @@ def _empty_into(top: int, name: str) -> None:
 
 
 def _unlinked(folder: int, name: str) -> bool:
-    """False for a folder."""
+    """Unlink an entry; False for a directory."""
     if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         return False
     os.unlink(name, dir_fd=folder)

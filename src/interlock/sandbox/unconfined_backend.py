@@ -1,8 +1,8 @@
-"""Runs jobs without confining them, where the operator said `TOOL_SANDBOX=off` in so many words.
+"""Runs jobs without confinement, if the operator set `TOOL_SANDBOX=off`.
 
-A job can do whatever the server's account can. What remains is good order: a complete environment, no
-inherited descriptors, a session of its own, limits, and the end of all that it started as long as it does
-not turn against the process that watches it.
+A job can do whatever the server's account can. What remains: a complete environment, no inherited
+descriptors, its own session, limits, and the end of all that it started, as long as it does not attack its
+monitor.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Takes changes back, newest first, wherever nothing else has changed since."""
+"""Reverts changes, newest first, wherever nothing else has changed since."""
 
 import hashlib
 import os
@@ -39,7 +39,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class UndoOutcome:
-    """What became of one change: taken back, or left for a reason."""
+    """The outcome of one change: reverted, or skipped for a reason."""
 
     path: str
     action: str
@@ -48,18 +48,18 @@ class UndoOutcome:
 
     @property
     def now_at(self) -> str:
-        """Where it is after the undo: what was moved is back where it came from."""
+        """Its path after the undo: a moved file is back at its source."""
         return self.path if self.reason is not None or self.source is None else self.source
 
 
 class _UndoSkipped(Exception):
-    """The sentence says why a change was not taken back."""
+    """The message says why a change was not reverted."""
 
 
 class Undo:
-    """What it replaces is kept as well, under an id of its own: an undo can be undone.
+    """Reverts changes. What it replaces is saved under its own id: an undo can be undone.
 
-    A change that is not there, because a crash prevented it or somebody took it back by hand, is done.
+    A change that does not exist, because of a crash or because it was reverted by hand, counts as reverted.
     """
 
     def __init__(self, kept: UndoStore, protected_names: tuple[str, ...]) -> None:
@@ -70,7 +70,7 @@ class Undo:
     def revert(
         self, entries: list[UndoEntry], undo_id: str, within: Sequence[Path] | None = None
     ) -> list[UndoOutcome]:
-        """`within` are the folders that are opened now; None: whoever asks may write anywhere."""
+        """Revert. `within` are the directories opened now; None: the caller may write anywhere."""
         outcomes: list[UndoOutcome] = []
         blocked: set[Path] = set()
         for entry in entries:
@@ -161,7 +161,7 @@ class Undo:
                 self._put_back(entry, parent, new)
 
     def _put_back(self, entry: UndoEntry, parent: OpenParent, new: RecordedChange) -> None:
-        """Beside its place first, and then in it with one rename, once it is kept that it came back."""
+        """Restore under a temporary name first, then with one rename, once the undo itself is saved."""
         with _beside(parent) as aside:
             if entry.change.link_target is not None:
                 os.symlink(entry.change.link_target, aside.name, dir_fd=aside.descriptor)
@@ -256,13 +256,13 @@ def _look_at(resolver: PathResolver, place: ResolvedPath) -> os.stat_result | No
 
 
 def _is_it(resolver: PathResolver, place: ResolvedPath, moved: RecordedChange) -> bool:
-    """Whether what was moved stands at a place; a folder is itself, whatever came into it."""
+    """Whether the moved entry is at this path; a directory is the same whatever its content."""
     status = _look_at(resolver, place)
     if status is None:
         return False
     with resolver.parent(place) as parent:
         is_alike = moved.after_sha256 is not None and entry_fingerprint(parent) == moved.after_sha256
-    # A number of its own says little of a file: it goes to the next one when a file is written anew.
+    # An inode says little about a file: it is reused when a file is rewritten.
     by_number = stat.S_ISDIR(status.st_mode) or moved.after_sha256 is None
     return is_alike or (by_number and _has_number(status, moved))
 
@@ -293,7 +293,7 @@ def _must_be_as_made(parent: OpenParent, change: RecordedChange) -> None:
 
 
 def _is_as_kept(parent: OpenParent, change: RecordedChange) -> bool:
-    """Whether what was to be deleted is still there: a crash came first."""
+    """Whether the deleted entry still exists: a crash came first."""
     status = lstat_entry(parent)
     mode = 0 if status is None else status.st_mode
     if stat.S_ISLNK(mode):
@@ -323,7 +323,7 @@ def _digest_at(parent: OpenParent) -> str:
 
 
 def _refuse_damaged(entry: UndoEntry) -> str:
-    """The hash of what was kept, which must be that of what was there."""
+    """The hash of the saved content, which must be that of the original."""
     digest = hashlib.sha256()
     with entry.content() as content:
         for piece in _pieces(content):
@@ -339,7 +339,7 @@ def _pieces(content: BinaryIO) -> Iterator[bytes]:
 
 @contextmanager
 def _beside(parent: OpenParent) -> Iterator[OpenParent]:
-    """A name for something that is not in its place yet; what still has it in the end is removed."""
+    """A temporary name next to an entry; removed if it still exists at the end."""
     aside = replace(parent, name=f".{secrets.token_hex(8)}.interlock-new")
     try:
         yield aside

@@ -1,8 +1,8 @@
-"""Earlier contents of files that tools changed, kept in the state folder until there are too many.
+"""The undo store: earlier contents of files that tools changed, in the state directory.
 
-An entry is one file: a line of JSON that says what was done and what was there before, and then the
-earlier content. It is on disk before the change is made, so a change that a crash cut short can be
-undone as well.
+An entry is one file: a line of JSON that describes the change and the earlier state, then the earlier
+content. It is on disk before the change is made, so a change that a crash interrupted can be undone as
+well.
 """
 
 import errno
@@ -35,11 +35,11 @@ BLOCK_BYTES = 4096
 _NAME = re.compile(r"(\d{20})-[0-9a-f]{8}\.kept")
 _LAST_NUMBER = 2**63
 
-# An entry that is still being written; after this long nobody is writing it any more.
+# An incomplete entry; after this time its writer has died.
 _PART = ".part"
 _PART_SECONDS = 3600
 
-# Every id that is its own folder's name: none that looks like the name which another one is given.
+# Ids that are their own directory name: none that looks like a generated one.
 _PLAIN_ID = re.compile(r"(?!_[0-9A-Fa-f]{64}$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 UNDO_PREFIX = "undo_"
@@ -52,7 +52,7 @@ _NO_ROOM = {
 
 
 def state_write_error(error: OSError, consequence: str) -> ToolError:
-    """The system does not let us write to the state folder: its disk is another one than the model's."""
+    """The error for a failed write to the state directory, whose disk may not be the model's."""
     reason = _NO_ROOM.get(error.errno or 0, f"does not accept writes ({error.strerror})")
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
@@ -69,7 +69,7 @@ class ChangeAction(StrEnum):
 
 
 class SavedContentKind(StrEnum):
-    """What follows the header: the bytes of a file, a tar archive of a folder, or nothing."""
+    """What follows the header: the bytes of a file, a tar archive of a directory, or nothing."""
 
     nothing = "nothing"
     file = "file"
@@ -79,10 +79,10 @@ class SavedContentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChange:
-    """One change of one file or folder. `parts` lie below `root`; after a move they are the new ones.
+    """One change of one file or directory. `parts` are below `root`; after a move they are the new ones.
 
-    `by_undo` says that a person took something back; `call_id` is then the id of that undo. `redone` says
-    that what was taken back was an undo: then the change is part of the work of its task again.
+    `by_undo`: made by an undo, whose id is `call_id`. `redone`: it reverted an undo, so that the change is
+    part of the work of its task again.
     """
 
     session_id: str
@@ -108,7 +108,7 @@ class RecordedChange:
 
     @property
     def is_undoable(self) -> bool:
-        """Whether an undo of its session or task takes it back."""
+        """Whether an undo of its session or task reverts it."""
         return not self.by_undo or self.redone
 
     @property
@@ -134,7 +134,7 @@ class UndoEntry:
 
 
 class UndoStore:
-    """Bounded: when all entries together exceed `max_bytes`, the oldest go. With 0 nothing is kept."""
+    """Limited: beyond `max_bytes` in total, the oldest entries are deleted. With 0 nothing is saved."""
 
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
         self._folder = folder
@@ -154,7 +154,7 @@ class UndoStore:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One change at a time takes effect, among all processes that share the state folder."""
+        """Serialise changes among all processes that share the state directory."""
         with self._turn:
             _make_folder(self._folder)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -166,13 +166,13 @@ class UndoStore:
                 os.close(descriptor)
 
     def keep(self, change: RecordedChange, pieces: Iterable[bytes] = ()) -> UndoEntry | None:
-        """Write an entry; it is durable when this returns. None where nothing is kept at all."""
+        """Write an entry; it is durable when this returns. None if nothing is saved at all."""
         if not self.is_on:
             return None
         try:
             return self._kept(change, pieces)
         except OSError as error:
-            # Reading the earlier content fails in other ways: this is the state folder's disk.
+            # Reading the earlier content fails in other ways: this is the state directory's disk.
             if error.errno not in _NO_ROOM:
                 raise
             raise state_write_error(
@@ -192,13 +192,13 @@ class UndoStore:
         return UndoEntry(change, path)
 
     def drop(self, entry: UndoEntry | None) -> None:
-        """The change was not made after all, or was taken back."""
+        """Delete an entry: the change was not made, or was reverted."""
         if entry is not None:
             with suppress(OSError):
                 entry.file.unlink()
 
     def entries(self, session_id: str) -> Iterator[UndoEntry]:
-        """What was changed in a session, newest first. An entry that cannot be read is left out."""
+        """The changes of a session, newest first. Unreadable entries are skipped."""
         for entry in _entries_in(self._folder_of(session_id)):
             if entry.change.session_id == session_id:
                 yield entry
@@ -236,17 +236,17 @@ class UndoStore:
         ]
 
     def forget(self, session_id: str) -> None:
-        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        """Erase everything saved of a deleted session. Raises `OSError`."""
         remove_tree(self._folder_of(session_id))
 
     def _folder_of(self, session_id: str) -> Path:
-        # An id is whatever somebody chose; a folder's name is not.
+        # Session ids are arbitrary text; directory names are not.
         if _PLAIN_ID.fullmatch(session_id):
             return self._folder / session_id
         return self._folder / f"_{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def _forget_oldest(self, added: int, *, spare: Path) -> None:
-        """Others add as well: look at what is there, now and then and whenever it seems too much."""
+        """Delete the oldest. Other processes add entries too: check the real size now and then."""
         self._estimate += added
         self._added += added
         if self._estimate <= self._max_bytes and self._added <= self._max_bytes // 16:
@@ -298,7 +298,7 @@ def _is_of_task(change: RecordedChange, identity: str) -> bool:
 
 
 def _is_within(change: RecordedChange, task: str) -> bool:
-    """A task that was handed over is named after the one that did so, with a dot."""
+    """A delegated task is named after its parent, with a dot."""
     return change.task is not None and f"{change.task}.".startswith(f"{task}.")
 
 
@@ -334,14 +334,14 @@ def _read_header(path: Path) -> RecordedChange | None:
 
 
 def _next_number(folder: Path) -> int:
-    """By the clock, but never before an entry that is there already."""
+    """By the clock, but always after the existing entries."""
     numbers = (int(name[:20]) for name in _names(folder))
     last = max((number for number in numbers if number < _LAST_NUMBER), default=0)
     return max(time.time_ns(), last + 1)
 
 
 def _write_durably(path: Path, header: bytes, pieces: Iterable[bytes]) -> int:
-    """Under another name first, so that what a crash leaves half written is no entry."""
+    """Under a temporary name first, so that a crash leaves no incomplete entry."""
     part = path.with_suffix(_PART)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -1,5 +1,5 @@
-"""One file, one tool, one effect; what every tool declares, and the registry that holds them.
+"""Tools: the interface that every tool implements, the built-in tools, and the registry.
 
-`tool.py` and `result.py` are open to the layers above. Everything else is reached through the gates: a
-tool that could be run past them fails the build.
+One file, one tool, one effect. `tool.py` and `result.py` are open to the layers above. Everything else is
+reached through the gates: a tool that could be run past them fails the build.
 """

@@ -1,4 +1,4 @@
-"""Arguments as a model gave them become checked arguments, or faults that name their place."""
+"""Validates the arguments of a model against a schema; faults name their place."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ MAX_ARGUMENT_BYTES = 8 * 1024 * 1024
 
 
 def closed_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema a model is shown: an object that takes no key it does not name."""
+    """The schema shown to a model: an object that accepts only the keys it names."""
     schema = dict(parameters)
     if schema.get("type") != "object":
         raise ValueError("parameters must be a JSON Schema with type 'object'")
@@ -24,7 +24,7 @@ def closed_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ArgumentValidator:
-    """Holds one compiled schema. What is larger than `max_bytes` is refused before it is looked at."""
+    """One compiled schema. Arguments larger than `max_bytes` are refused unread."""
 
     def __init__(self, schema: Mapping[str, Any], max_bytes: int = MAX_ARGUMENT_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -37,8 +37,8 @@ class ArgumentValidator:
             raise ValueError(f"parameters are not a valid JSON Schema: {error}") from None
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """The first fault is told. To list them all costs seconds where a model sends a long wrong list."""
-        # The usual limit is held where they are decoded.
+        """Report the first fault only: listing all takes seconds for a long wrong list."""
+        # The default limit is enforced when the arguments are decoded.
         if self._max_bytes < MAX_ARGUMENT_BYTES and len(orjson.dumps(arguments)) > self._max_bytes:
             raise _invalid(f"the arguments are larger than {self._max_bytes} bytes")
         try:
@@ -47,7 +47,7 @@ class ArgumentValidator:
             raise _invalid(_fault(error)) from None
 
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The same, and JSON does not tell 2.0 from 2: whoever asks for a whole number gets one."""
+        """Check, and convert 2.0 to 2 where the schema wants an integer: JSON does not distinguish them."""
         self.check(arguments)
         for name in self._whole_numbers & arguments.keys():
             if isinstance(value := arguments[name], float) and value.is_integer():
@@ -64,7 +64,7 @@ def _whole_numbers(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _refuse_foreign_references(schema: Any) -> None:
-    """A schema may come from another server; it must not make us fetch addresses or read files."""
+    """A schema may come from another server; it must not make us fetch URLs or read files."""
     if isinstance(schema, Mapping):
         for name, value in schema.items():
             if name in {"$ref", "$dynamicRef", "$recursiveRef"} and not str(value).startswith("#"):
@@ -84,7 +84,7 @@ def decode_arguments(raw: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(raw, str | bytes | Mapping):
         raise _invalid(f"the arguments must be a JSON object, not {type(raw).__name__}")
     if isinstance(raw, Mapping):
-        # Whoever embeds the gates may pass Python values: what is not JSON is refused here, not later.
+        # Programs that embed the gates may pass Python values: refuse non-JSON here, not later.
         try:
             raw = orjson.dumps(dict(raw))
         except TypeError as error:
@@ -121,7 +121,7 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
 
 def _fault(error: jsonschema_rs.ValidationError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    # What is wrong with a long value is told without it: half a secret would not be known again as one.
+    # Describe a fault of a long value without quoting it: part of a secret would not be recognised as one.
     said = error.message if len(error.message) <= MAX_FAULT_CHARS else f"does not match {error.kind.name!r}"
     return f"{path.lstrip('.') or 'arguments'}: {said}"
 

@@ -1,4 +1,4 @@
-"""A Python function as a tool: its signature is the schema, its docstring what a model is told."""
+"""A Python function as a tool: its signature is the schema, its docstring the description."""
 
 import functools
 import inspect
@@ -15,7 +15,7 @@ from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
 from interlock.tools.tool import REPEATABLE, BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup
 
-# What whoever calls by name cannot give.
+# Parameters that cannot be passed by name.
 _NAMELESS = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.VAR_POSITIONAL,
@@ -24,7 +24,7 @@ _NAMELESS = (
 
 
 class FunctionTool(BaseTool):
-    """A coroutine runs on the event loop, any other function beside it, on a thread."""
+    """A coroutine function runs on the event loop, any other function in a thread."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class FunctionTool(BaseTool):
             raise TypeError(f"{function.__name__} must name its parameters: the model sees each of them")
         self._modes = frozenset(parse_mode(name) for name in modes)
         self._effect, self._switches, self._needs = effect, frozenset(switches), frozenset(needs)
-        # Pydantic reads functions as it reads types, which its annotations do not say.
+        # Pydantic accepts functions as types, which its annotations do not say.
         self._arguments: TypeAdapter[Any] = TypeAdapter(cast("Any", self._bound_call(function)))
         self._parameters = _without_titles(self._arguments.json_schema())
 
@@ -95,7 +95,7 @@ class FunctionTool(BaseTool):
         return self._needs
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> inspect.BoundArguments:  # noqa: ARG002
-        """What the schema let through becomes the types of the signature; nothing is called yet."""
+        """Convert the arguments to the types of the signature; nothing is called yet."""
         try:
             bound: inspect.BoundArguments = self._arguments.validate_python(ArgsKwargs((), dict(arguments)))
         except ValidationError as error:
@@ -120,7 +120,7 @@ class FunctionTool(BaseTool):
         return _result(await beside(context.cancel, work))
 
     def _bound_call(self, function: Callable[..., Any]) -> Callable[..., inspect.BoundArguments]:
-        """It looks like the function to whoever reads signatures, and only takes the arguments."""
+        """A function with the same signature that only binds the arguments."""
 
         @functools.wraps(function)
         def bind(*args: Any, **kwargs: Any) -> inspect.BoundArguments:
@@ -138,7 +138,7 @@ def _result(value: Any) -> ToolResult:
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Pydantic repeats every name as a title; a model need not read it twice."""
+    """Remove Pydantic's titles, which only repeat the names."""
     properties = schema.get("properties", {})
     named = {
         name: {key: value for key, value in part.items() if key != "title"}

@@ -1,7 +1,7 @@
-"""One HTTP exchange with a server outside, and the edge where the HTTP library's errors end.
+"""One HTTP exchange with an external server; maps the HTTP library's errors.
 
-No proxy from the environment, no cookies, no redirects, no compression, no unbounded reading. Whoever
-stops waiting closes the connection.
+No proxy from the environment, no cookies, no redirects, no compression, no unbounded reading. Cancelling
+closes the connection.
 """
 
 import os
@@ -27,7 +27,7 @@ async def opened_session(
     connector = aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=resolver)
     async with aiohttp.ClientSession(
         connector=connector,
-        # The call has a time-out of its own, around all of it.
+        # The call has its own time-out around all of it.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         headers={"User-Agent": "interlock", "Accept-Encoding": "identity", **headers},
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -55,7 +55,7 @@ async def read_bounded(
 
 
 async def read_refusal(response: aiohttp.ClientResponse) -> bytes:
-    """As much as it says about why not. That it refused is known, whatever becomes of the rest."""
+    """The body of a refusal, as far as it can be read. The refusal itself is already known."""
     with suppress(aiohttp.ClientError, ToolError):
         return await read_bounded(response, MAX_REFUSAL_BYTES, lambda _count: None) or b""
     return b""
@@ -63,9 +63,9 @@ async def read_refusal(response: aiohttp.ClientResponse) -> bytes:
 
 @contextmanager
 def translate_http_errors(who: str, *, when_unsent: str = NOT_REPEATED) -> Iterator[None]:
-    """`who` is the server as the model knows it. Addresses and internals are not told.
+    """Map errors. `who` is the server as the model knows it; addresses and internals are not revealed.
 
-    `when_unsent` is the next step where nothing had been sent.
+    `when_unsent` is the next action if nothing had been sent.
     """
     try:
         yield
@@ -75,7 +75,7 @@ def translate_http_errors(who: str, *, when_unsent: str = NOT_REPEATED) -> Itera
         raise ToolError(ErrorCode.EXECUTION_ERROR, f"{who} {reason}", step) from error
 
 
-# The most particular first. True: it happened before anything was sent.
+# The most specific first. True: it happened before anything was sent.
 _REASONS: tuple[tuple[type[aiohttp.ClientError], str, bool], ...] = (
     (aiohttp.ClientConnectorCertificateError, "has a certificate that is not trusted", True),
     (aiohttp.ClientConnectorDNSError, "has a host name that cannot be resolved", True),

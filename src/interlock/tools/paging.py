@@ -1,4 +1,4 @@
-"""Cuts what a tool says to what may be shown, by lines and by bytes, and tells that it did."""
+"""Limits a tool's output by lines and bytes, and marks that it did."""
 
 from dataclasses import dataclass
 
@@ -46,9 +46,9 @@ def _end_of_line(text: str, number: int) -> int:
 
 
 class LinePage:
-    """Lines of output, as many as may be shown. Secrets are taken out before anything is counted.
+    """A page of output lines. Each is redacted before it is counted.
 
-    Of what the lines show of files, a page has at most as much as a call may read.
+    File content on a page is limited to what one call may read.
     """
 
     def __init__(self, limits: ToolLimits, redactor: Redactor, *, max_lines: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Holds the tools and answers, for each, in which modes it may be used at all."""
+"""Holds the tools, and the modes in which each may be used."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ _ALIAS = re.compile(r"[a-z][a-zA-Z0-9_.]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool:
-    """A tool with what was worked out once, when it was registered."""
+    """A tool, with its schema and validator computed at registration."""
 
     tool: BaseTool
     schema: Mapping[str, Any]
@@ -27,7 +27,7 @@ class RegisteredTool:
 
 
 class ToolRegistry:
-    """Names are unique, aliases included; an override can only take modes away."""
+    """Names are unique, aliases included; an override can only remove modes."""
 
     def __init__(self) -> None:
         self._tools: dict[str, RegisteredTool] = {}
@@ -45,7 +45,7 @@ class ToolRegistry:
                 raise ValueError(f"a tool named '{name}' is already registered")
         if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):
             raise ValueError(f"{tool.name} names a mode that does not exist")
-        # A foreign schema was looked at before, and is shown as its server wrote it.
+        # A foreign schema was checked before, and is shown as its server wrote it.
         is_own = tool.mcp_server is None
         schema = closed_schema(tool.parameters) if is_own else dict(tool.parameters)
         registered = RegisteredTool(tool, schema, ArgumentValidator(schema, tool.max_argument_bytes))
@@ -56,9 +56,9 @@ class ToolRegistry:
         self.version += 1
 
     def replace_foreign(self, tools: Iterable[BaseTool]) -> dict[str, str]:
-        """Have these tools of MCP servers and no others. One that is there already keeps its entry.
+        """Set the tools of MCP servers to exactly these. Unchanged ones keep their entry.
 
-        What cannot be registered is left out: each name with the reason.
+        Returns the names that could not be registered, with the reason.
         """
         before = {name: entry for name, entry in self._tools.items() if entry.tool.mcp_server is not None}
         version, faults = self.version, {}
@@ -94,7 +94,7 @@ class ToolRegistry:
         self.version += 1
 
     def canonical_name(self, name: str) -> str | None:
-        """The tool's own name for a name or an alias; None where nothing is called that."""
+        """The tool's own name for a name or alias; None if unknown."""
         return name if name in self._tools else self._aliases.get(name)
 
     def aliases(self) -> Mapping[str, str]:
@@ -105,7 +105,7 @@ class ToolRegistry:
         return None if canonical is None else self._tools[canonical]
 
     def entry(self, tool_name: str) -> RegisteredTool:
-        """A tool by its own name; it must be there."""
+        """A tool by its own name; it must exist."""
         return self._tools[tool_name]
 
     def __iter__(self) -> Iterator[RegisteredTool]:
@@ -134,7 +134,7 @@ class ToolRegistry:
         return [_function_schema(self._tools[tool.name], limits) for tool in self.list_tools(mode)]
 
     def allowed_tool_names(self, mode: ToolMode) -> list[str]:
-        """The names for that mode; a value that is no mode gets those of `chat_safe`."""
+        """The names for that mode; a value that is not a mode gets those of `chat_safe`."""
         try:
             known = _mode(mode)
         except ValueError:

@@ -1,4 +1,4 @@
-"""The one envelope that every tool call returns, whatever became of it."""
+"""The result that every tool call returns, whatever its outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class ToolFailure:
     mode: str
     message: str
     next_action: str
-    # The tool works: what it ran said no, as a test run does, or what it was asked for is not there.
+    # The tool works: the program it ran reported a failure, or the requested thing does not exist.
     is_an_answer: bool = False
 
     @property
@@ -27,10 +27,10 @@ class ToolFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTouch:
-    """What a call saw of a file or made of it, as its event keeps it.
+    """What a call read of a file or wrote to it, as its event records it.
 
-    `sha256` is that of the bytes from `hashed_from` to `hashed_to`; the model knows those from
-    `seen_from` to `seen_to`. A file that is gone has no hash.
+    `sha256` is of the bytes from `hashed_from` to `hashed_to`; the model knows those from `seen_from` to
+    `seen_to`. A removed file has no hash.
     """
 
     path: str
@@ -47,7 +47,7 @@ class FileTouch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call came to. `exit_code` is 0 on success; a command that ran and failed keeps its own."""
+    """The result of a call. `exit_code` is 0 on success; a command that ran and failed keeps its own."""
 
     exit_code: int = 0
     stdout: str = ""
@@ -56,15 +56,15 @@ class ToolResult:
     truncated_bytes: bool = False
     next_page_cursor: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
-    # How many bytes of stdout the call itself asked for: up to the read limit they may be more than a page.
+    # Bytes of stdout that the call itself requested: up to the read limit, they may exceed a page.
     asked_bytes: int = 0
-    # The open question this call now waits for: it has no outcome before somebody answered.
+    # The open question that this call waits for: it has no outcome until it is answered.
     question_id: str | None = None
     touched: tuple[FileTouch, ...] = ()
-    # The tokens that models used for it, in and out, by the models' names: the caller's budget pays.
+    # Tokens that models used for it, in and out, by model name: they count against the caller's budget.
     used: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     failure: ToolFailure | None = None
-    # The tool itself masked something secret in it, before the runner looks for secrets.
+    # The tool itself masked a secret in it, before the runner redacts.
     redacted: bool = False
 
     @property
@@ -72,11 +72,11 @@ class ToolResult:
         return self.failure is None
 
     def __str__(self) -> str:
-        """What it gave, or why it gave nothing."""
+        """The output, or the failure message."""
         return self.stdout.rstrip("\n") if self.failure is None else self.failure.message
 
     def as_dict(self) -> dict[str, Any]:
-        """What the model and the command line are given; a denial has exactly six fields."""
+        """The result for the model and the command line; a denial has exactly six fields."""
         failure = self.failure
         if failure is not None and failure.is_denial:
             return {

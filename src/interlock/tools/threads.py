@@ -1,4 +1,4 @@
-"""How a tool does blocking work: beside the event loop, and stopped at a point of its own choosing."""
+"""Blocking work of tools: in threads, cancelled at points that the work chooses."""
 
 import asyncio
 import threading
@@ -17,10 +17,10 @@ class CallCancelled(Exception):
 
 
 class CancelSignal:
-    """Tells a tool to stop, and tells the caller whether the tool had passed the point of no return.
+    """Cancels a tool, and records whether it had already taken effect.
 
-    `begin_effect` and `set` exclude one another: a call that was told to be over has no effect later. Nor
-    has one whose session is not `is_held` any more.
+    `begin_effect` and `set` exclude each other: a call reported as cancelled has no effect later. Nor has
+    one whose session is no longer held (`is_held`).
     """
 
     def __init__(self, is_held: Callable[[], bool] = lambda: True) -> None:
@@ -42,12 +42,12 @@ class CancelSignal:
             self._is_set = True
 
     def check(self) -> None:
-        """Between two steps of long work."""
+        """Raise if cancelled; call it between the steps of long work."""
         if self._is_set:
             raise CallCancelled
 
     def begin_effect(self) -> None:
-        """Right before the first step that changes anything."""
+        """Call it right before the first step that changes anything."""
         with self._lock:
             if self._is_set or not self.is_held():
                 raise CallCancelled
@@ -57,18 +57,18 @@ class CancelSignal:
 async def run_in_thread(
     cancel: CancelSignal, work: Callable[[], Result], let_go: Callable[[Result], object] | None = None
 ) -> Result:
-    """The result of `work`, done on a thread.
+    """Run `work` in a thread and return its result.
 
-    When the caller is cancelled, the thread is told and waited for, so that its effect cannot come after
-    the call was said to be over. If it had taken effect already, its result counts. If not, nobody gets
-    it, and `let_go` closes what it opened.
+    When the caller is cancelled, the thread is signalled and waited for, so that it has no effect after the
+    call was reported as ended. If it had taken effect, its result counts. If not, the result is discarded,
+    and `let_go` closes what it opened.
     """
     running = _THREADS.start(work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         cancel.set()
-        # Whoever gives up waiting as well must not be told later of an error that nobody missed.
+        # Retrieve the exception so that asyncio does not log it.
         running.add_done_callback(_retrieved)
         if let_go is not None and not cancel.took_effect:
             running.add_done_callback(lambda ended: ended.exception() is None and let_go(ended.result()))
@@ -79,7 +79,7 @@ async def run_in_thread(
 
 
 async def run_in_thread_abandonable(cancel: CancelSignal, work: Callable[[], Result]) -> Result:
-    """The same for work that has no effect: whoever stops waiting does not wait for the thread either."""
+    """The same for work without effect: on cancellation, the thread is not waited for."""
     running = _THREADS.start(work)
     running.add_done_callback(_retrieved)
     try:

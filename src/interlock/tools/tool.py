@@ -1,4 +1,4 @@
-"""What a tool says about itself. Everything it leaves unsaid is closed."""
+"""The interface of a tool. Whatever it does not declare is closed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -28,20 +28,20 @@ __all__ = [
 
 
 class Effect(StrEnum):
-    """What a call can do to the world."""
+    """What a call can change."""
 
     read = "read"
     ask = "ask"
     write = "write"
     exec = "exec"
     special = "special"
-    # It tells Interlock itself something and nobody else; said twice it is the same.
+    # Reports something to Interlock itself only; repeating it has no further effect.
     tell = "tell"
 
 
-# After a crash these may simply be done again.
+# After a crash, these may be repeated.
 REPEATABLE = frozenset({Effect.read, Effect.tell})
-# Whatever has another effect can always be switched off by a policy.
+# A tool with any other effect can always be switched off by a policy.
 _NEEDS_NO_SWITCH = REPEATABLE | {Effect.ask}
 
 
@@ -70,7 +70,7 @@ class ToolLimits:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know of the call it serves. While it runs, `scope` is the call's own intent."""
+    """What a tool may know of its call. While it runs, `scope` is the call's own intent."""
 
     session_id: str
     call_id: str
@@ -86,7 +86,7 @@ class ToolContext:
 
 
 class BaseTool(ABC):
-    """A tool. `allowed_modes` is the only source of permission, and by default there is none."""
+    """A tool. `allowed_modes` is the only source of permission, and empty by default."""
 
     @property
     @abstractmethod
@@ -107,46 +107,46 @@ class BaseTool(ABC):
 
     @abstractmethod
     async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
-        """Do what `prepare` made ready; a `ToolError` tells the model why it failed."""
+        """Execute what `prepare` returned; a `ToolError` reports a failure to the model."""
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
-        """Judge validated arguments and make ready what `execute` needs, without any effect.
+        """Judge validated arguments and return what `execute` needs, without any effect.
 
-        Raising a `ToolError` refuses the call. What was judged here is what will be executed.
+        Raising a `ToolError` refuses the call. Exactly what was judged here is executed.
         """
         return arguments
 
     def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
-        """What `prepare` would give, where nothing has to be waited for; None leaves it to `prepare`."""
+        """The result of `prepare` if it needs no waiting; None leaves it to `prepare`."""
         return None
 
     def at_once(self, prepared: Any, context: ToolContext) -> ToolResult | None:  # noqa: ARG002
-        """The result of a call that only reads, where it can be had without waiting for anything.
+        """The result of a read-only call that needs no waiting.
 
-        None: it is executed. Anything a tool would have to tell of a failure is told there, too.
+        None: the call is executed, which also reports any failure.
         """
         return None
 
     def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
-        """How long this call may take; never more than the policy's maximum, whatever it answers."""
+        """The time limit of this call; the policy's maximum still applies."""
         return limits.timeout_seconds
 
     @property
     def enforces_timeout(self) -> bool:
-        """Whether it keeps to `context.timeout_seconds` by itself, and tells what it had by then."""
+        """Whether it keeps to `context.timeout_seconds` itself, and returns what it had by then."""
         return False
 
     @property
     def runs_external_code(self) -> bool:
-        """Whether somebody else does what it is given: a shell, a server, a function that is not ours.
+        """Whether foreign code does the work: a shell, a server, or a function that is not ours.
 
-        Then nothing but its arguments tells what was done, and what the log masks of them is kept.
+        Then only its arguments show what was done, and those that the log masks are stored separately.
         """
         return False
 
     @property
     def stop_seconds(self) -> float | None:
-        """How long it may take to stop when it is told to; None is as long as any other."""
+        """The time it may take to stop after a cancellation; None is the default."""
         return None
 
     @property
@@ -165,12 +165,15 @@ class BaseTool(ABC):
 
     @property
     def effect(self) -> Effect:
-        """Undeclared, it counts as the most dangerous one."""
+        """The effect. Undeclared, it is the most dangerous one."""
         return Effect.exec
 
     @property
     def switches(self) -> frozenset[PolicySwitch]:
-        """Without any, a tool that can change something falls under those of a command."""
+        """The switches of the tool.
+
+        Without any, a tool that can change something has those of a command.
+        """
         return frozenset()
 
     @property
@@ -180,7 +183,7 @@ class BaseTool(ABC):
 
     @property
     def unavailable(self) -> str:
-        """Why it cannot be used here now, whatever else is there; empty where nothing speaks against it."""
+        """Why it cannot be used here now; empty if it can."""
         return ""
 
     @property
@@ -190,7 +193,7 @@ class BaseTool(ABC):
 
     @property
     def network_ports(self) -> frozenset[int]:
-        """The ports that stay open to what it runs, whoever calls: a policy that closes one closes it."""
+        """The ports open to what it runs, for every caller; a policy that closes one denies the tool."""
         return frozenset()
 
     @property
@@ -200,7 +203,7 @@ class BaseTool(ABC):
 
     @property
     def mode_denied_hint(self) -> str:
-        """What a caller is told to do where no mode offers it."""
+        """The next action for a caller if no mode offers it."""
         return "No mode offers it. Continue without it."
 
     @property

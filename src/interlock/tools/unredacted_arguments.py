@@ -1,11 +1,11 @@
-"""What calls were given, as it was given, where the log shows it without its secrets.
+"""Stores the original arguments of calls whose arguments the log masks.
 
-A model chooses what looks like a secret: `PASSWORD='…'; eval "$PASSWORD"` is masked, and yet it is what was
-run. So whatever is masked in the log is kept here before the call runs, readable by its owner alone.
+A model chooses what looks like a secret: `PASSWORD='…'; eval "$PASSWORD"` is masked, yet it is what ran. So
+masked arguments are stored here before the call runs, readable by their owner only.
 
-An entry is a file: random bytes, and then the arguments as JSON. The sha256 of all of it is its name, and
-stands in the log as the call's seal. That proves what is in the file; and nobody can try words against the
-log, because nobody who has the log alone knows the random bytes.
+An entry is a file: random bytes, then the arguments as JSON. The sha256 of the whole is its name, and is in
+the log as the call's seal. It proves the file's content; and arguments cannot be guessed from the log
+alone, because the random bytes are unknown.
 """
 
 import os
@@ -31,7 +31,7 @@ class UnredactedArgumentStore:
         self._folder = folder
 
     def seal(self, session_id: str, arguments: Mapping[str, Any]) -> str:
-        """Keep them; they are on disk when this returns. Raises `OSError`."""
+        """Store the arguments; they are on disk when this returns. Raises `OSError`."""
         content = secrets.token_bytes(SALT_BYTES) + orjson.dumps(arguments)
         seal = sha256(content).hexdigest()
         folder = self._folder_of(session_id)
@@ -45,7 +45,7 @@ class UnredactedArgumentStore:
         return seal
 
     def opened(self, session_id: str, seal: str) -> dict[str, Any] | None:
-        """What a call was given; None where it is not kept any more, or is not what the log vouches for."""
+        """The arguments of a call; None if no longer stored, or if they do not match the seal."""
         if not seal.isalnum():
             return None
         try:
@@ -58,18 +58,18 @@ class UnredactedArgumentStore:
         return arguments
 
     def forget(self, session_id: str) -> None:
-        """Erase everything that was kept of a session. Raises `OSError`."""
+        """Erase everything stored of a session. Raises `OSError`."""
         remove_tree(self._folder_of(session_id))
 
     def forget_before(self, time_us: int) -> None:
-        """What is older goes, as the content of events does."""
+        """Delete older entries, as the content of events is."""
         with suppress(FileNotFoundError):
             for folder in list(self._folder.iterdir()):
                 for path in list(folder.iterdir()):
                     _forget_if_before(time_us, path)
 
     def _folder_of(self, session_id: str) -> Path:
-        # An id is whatever somebody chose; a folder's name is not.
+        # Session ids are arbitrary text; directory names are not.
         return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -82,7 +82,7 @@ def _forget_if_before(time_us: int, path: Path) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """The names in it, and its own, are on disk."""
+    """Sync the directory and its parent to disk."""
     for each in (folder, folder.parent):
         descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

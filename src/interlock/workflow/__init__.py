@@ -1,5 +1,5 @@
-"""Workflows: graphs of steps that people write, and where each run of one has come to.
+"""Workflows: graphs of steps that people write, and the state of their runs.
 
-A run only ever moves along the edges of the graph it began with. This layer puts no task and calls no
-model: `worker` does the work of a step, and asks here what follows.
+A run only moves along the edges of the graph it started with. This package queues no task and calls no
+model: `runtime` runs the steps, and asks here what follows.
 """

@@ -1,9 +1,9 @@
-"""Conditions on edges: comparisons of what a run has recorded, joined by `and`, `or` and `not`.
+"""Conditions on edges: comparisons of recorded values of a run, joined by `and`, `or` and `not`.
 
     review.outcome == "approve" and build.visits < 3
 
-Nothing can be called and nothing can fail: a name that stands for nothing yet is null, and values of
-different kinds are never equal, nor is one less than the other.
+Nothing can be called and nothing can fail: a name without a value is null, and values of different types
+are neither equal nor ordered.
 """
 
 import re
@@ -28,7 +28,7 @@ _COMPARING = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 class InvalidCondition(ValueError):
-    """Why a text is no condition, and from which character on (counted from 1)."""
+    """Why a text is not a condition, and at which character (counted from 1)."""
 
     def __init__(self, reason: str, column: int) -> None:
         super().__init__(f"{reason} (at character {column})")
@@ -59,7 +59,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class BooleanOperation:
-    """`and` where all must hold, `or` where one is enough."""
+    """`and`: all must hold; `or`: one is enough."""
 
     word: str
     parts: tuple["Expression", ...]
@@ -82,12 +82,12 @@ class EdgeCondition:
 
     @property
     def compared(self) -> frozenset[tuple[tuple[str, ...], Value]]:
-        """What is asked to be the same, or not the same, as a value that is written out."""
+        """The paths compared for equality with a literal value."""
         return frozenset(_equated(self.expression))
 
 
 def parse_condition(text: str) -> EdgeCondition:
-    """Raises `InvalidCondition`, and nothing else, for whatever is no condition."""
+    """Parse a condition. Raises only `InvalidCondition`."""
     if len(text) > MAX_CHARS:
         raise InvalidCondition(f"a condition can have at most {MAX_CHARS} characters", MAX_CHARS + 1)
     return EdgeCondition(text, _Parser(text).whole())
@@ -192,7 +192,7 @@ def _path(text: str) -> tuple[str, ...]:
     return tuple(text.split("."))
 
 
-# -- meaning -------------------------------------------------------------------------------------------
+# -- evaluation ----------------------------------------------------------------------------------------
 
 
 def _value(expression: Expression, lookup: Lookup) -> Value:

@@ -1,6 +1,6 @@
-"""The folder of workflows, read without links, checked whole, and pinned: what a run begins with is kept.
+"""The directory of workflows: read without symlinks, checked as a whole, and pinned for each run.
 
-A workflow's folder has `workflow.toml` and one Markdown file for each step.
+A workflow's directory has `workflow.toml` and one Markdown file for each step.
 """
 
 import difflib
@@ -29,7 +29,7 @@ from interlock.workflow.parser import GRAPH_FILE, MAX_NODES, NAME, SUFFIX, Workf
 MAX_FILE_BYTES = 65_536
 MAX_WORKFLOWS = 1000
 MAX_PINNED_BYTES = 1024 * 1024
-# How deep workflows may lie in one another.
+# How deep workflows may be nested.
 MAX_DEPTH = 4
 
 Agents = Callable[[], Mapping[str, str]]
@@ -45,7 +45,7 @@ class WorkflowInvalid(UserError):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowSource:
-    """A workflow's files as they are: the graph, and the steps' files by their names."""
+    """A workflow's texts: the graph, and the steps' files by name."""
 
     graph: str
     files: Mapping[str, str]
@@ -53,9 +53,9 @@ class WorkflowSource:
 
 @dataclass(frozen=True, slots=True)
 class PinnedWorkflow:
-    """A workflow with all that it runs, as it was when a run began.
+    """A workflow with all its subworkflows, as of the start of a run.
 
-    `agents` has the hashes of the agents' files of then.
+    `agents` has the hashes of the agents' files at that time.
     """
 
     name: str
@@ -69,7 +69,7 @@ class PinnedWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowCheck:
-    """What was found in one workflow's folder. It can be used if there are no problems."""
+    """The result of checking one workflow's directory. It is usable if there are no problems."""
 
     name: str
     workflow: Workflow | None
@@ -77,16 +77,16 @@ class WorkflowCheck:
 
 
 class WorkflowDirectory:
-    """`WORKSPACE_DIR/workflows`. Its methods read files: call them on a thread."""
+    """The directory `WORKSPACE_DIR/workflows`. Its methods read files: call them in a thread."""
 
     def __init__(self, path: Path, known_tools: Collection[str], agents: Agents) -> None:
-        """`agents` gives every agent that can be used, with the hash of its file."""
+        """`agents` returns every usable agent, with the hash of its file."""
         self.path = path
         self._known_tools = frozenset(known_tools)
         self.agents = agents
 
     def survey(self) -> list[WorkflowCheck]:
-        """Every workflow there is, in the order of their names."""
+        """Every workflow, sorted by name."""
         look = self._look()
         return [look.checked(name) for name in look.names]
 
@@ -97,9 +97,9 @@ class WorkflowDirectory:
         return self._look().load(name)
 
     def pin(self, name: str) -> PinnedWorkflow:
-        """All that a run needs, as text: what people edit meanwhile does not change a run.
+        """All texts that a run needs: later edits do not change a run.
 
-        The very texts that were checked are pinned.
+        Exactly the texts that were checked are pinned.
         """
         look, texts, used = self._look(), dict[str, WorkflowSource](), set[str]()
         wanted = [name]
@@ -123,7 +123,7 @@ class WorkflowDirectory:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One workflow's texts with what was made of them, and what is wrong with it by itself."""
+    """One workflow's texts, the parsed workflow, and its own problems."""
 
     texts: WorkflowSource
     workflow: Workflow | None
@@ -131,7 +131,7 @@ class _Read:
 
 
 class _DirectoryReader:
-    """One look at the folder: every file is read at most once, so that all answers are about the same."""
+    """One pass over the directory: each file is read at most once, so that all results agree."""
 
     def __init__(self, path: Path, known_tools: Collection[str], agents: Mapping[str, str]) -> None:
         self._path = path
@@ -183,7 +183,7 @@ class _DirectoryReader:
         return meant[:MAX_WORKFLOWS]
 
     def _nested(self, workflow: Workflow, path: tuple[str, ...]) -> list[FileProblem]:
-        """What it runs must be there, be right, and not run it again."""
+        """A subworkflow must exist, be valid, and not contain this one."""
         problems: list[FileProblem] = []
         inside: dict[str, Workflow] = {}
         for node in workflow.nodes.values():
@@ -232,12 +232,15 @@ class _DirectoryReader:
 
 
 def _is_whole(problems: Sequence[FileProblem]) -> bool:
-    """The graph itself can be looked at: what is missing in it is not only missing because of a fault."""
+    """Whether the graph itself has no faults, so that missing parts are really missing."""
     return all(problem.file != GRAPH_FILE for problem in problems)
 
 
 def _is_meant(file: str) -> bool:
-    """Scripts and pictures may lie beside; hidden files, editors' copies and notes to people too."""
+    """Whether it is a workflow file.
+
+    Scripts, pictures, hidden files, editors' copies and notes are ignored.
+    """
     is_note = file.startswith((".", "#")) or file.endswith("~") or file == "README.md"
     return file == GRAPH_FILE or (file.endswith(SUFFIX) and not is_note)
 
@@ -262,7 +265,7 @@ def _document(name: str, texts: Mapping[str, WorkflowSource]) -> str:
 
 @lru_cache(maxsize=64)
 def load_pinned_workflows(document: str) -> Mapping[str, Workflow]:
-    """The workflows of a pinned document, read again as they were then."""
+    """Load the workflows of a pinned document."""
     found: dict[str, Workflow] = {}
     for name, texts in orjson.loads(document)["workflows"].items():
         reading = WorkflowParser(name, _AnyTool())
@@ -274,7 +277,7 @@ def load_pinned_workflows(document: str) -> Mapping[str, Workflow]:
 
 
 class _AnyTool(Collection[str]):
-    """A tool that was there when the run began may be gone: to deny it then harms nobody."""
+    """Accepts any name: denying a tool that has since been removed does no harm."""
 
     def __contains__(self, name: object) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""Moves runs on: what is stored, what the log tells of it and what is to be done next are one transaction.
+"""Advances runs: state, events and the next step are stored in one transaction.
 
-Whoever ends a step's task calls it within the transaction that ends it, so that a crash can neither lose
-nor double a step.
+It is called within the transaction that ends a step's task, so that a crash neither loses nor repeats a
+step.
 """
 
 import secrets
@@ -66,7 +66,7 @@ _log = StructuredLogger(__name__)
 
 
 def begin(transaction: Transaction, run: WorkflowRun) -> NextStep | None:
-    """A new run, up to its first step. `run.started_event` is made here."""
+    """Start a new run, up to its first step. Sets `run.started_event`."""
     started = RunStarted(
         workflow=run.workflow,
         digest=run.digest,
@@ -84,7 +84,7 @@ def begin(transaction: Transaction, run: WorkflowRun) -> NextStep | None:
 def task_ended(
     transaction: Transaction, task_id: str, *, is_done: bool, is_cancelled: bool, reason: str, who: str
 ) -> NextStep | None:
-    """What follows a task, if it was a step's: at most one other task."""
+    """The next task after a step's task has ended, if any."""
     rows = transaction.connection.query(RUN_OF_TASK, (task_id,))
     if not rows:
         return None
@@ -104,7 +104,7 @@ def task_ended(
 
 
 def pause(transaction: Transaction, session_id: str, who: str) -> None:
-    """The step at work goes to its end; none is begun after it."""
+    """Pause: the running step finishes, and no further step starts."""
     moving = _RunTransaction(transaction, session_id)
     moving.require(RunStatus.running, "paused")
     moving.set_status(RunStatus.paused, "", RunPaused(who=who))
@@ -128,7 +128,7 @@ def resume(
 def retry(
     transaction: Transaction, session_id: str, who: str, credential_id: str | None, agents: dict[str, str]
 ) -> NextStep | None:
-    """The node that did not get to an end, once more, with the agents as they are now."""
+    """Retry the node that did not finish, with the current agents."""
     moving = _RunTransaction(transaction, session_id)
     moving.require(RunStatus.paused, "retried")
     moving.require_unchanged()
@@ -142,7 +142,7 @@ def retry(
 
 
 def stop(transaction: Transaction, session_id: str, who: str, reason: str = "") -> str | None:
-    """For good. The task that is to be cancelled with it, if one is under way."""
+    """Stop permanently. Returns the running task, which the caller cancels."""
     moving = _RunTransaction(transaction, session_id)
     if moving.run_state.run.status.is_end:
         raise WrongRunStatus(f"run {session_id} is already {moving.run_state.run.status}")
@@ -155,7 +155,7 @@ def stop(transaction: Transaction, session_id: str, who: str, reason: str = "") 
 
 
 def stop_if_open(transaction: Transaction, session_id: str, who: str) -> None:
-    """Stop the run of a session that is deleted, if there is one; its task is cancelled by the caller."""
+    """Stop the run of a deleted session, if there is one; the caller cancels its task."""
     rows = transaction.connection.query(READ_RUN, (session_id,))
     if rows and not run_from_row(rows[0]).status.is_end:
         stop(transaction, session_id, who)
@@ -178,7 +178,7 @@ class _RunTransaction:
             )
 
     def require_unchanged(self) -> None:
-        """Raises where the stored workflow is gone or not the pinned one: a person is told, not the run."""
+        """Raise to the person, not the run, if the stored workflow is missing or not the pinned one."""
         _ = self.run_state.run.book
 
     def go(
@@ -258,7 +258,7 @@ class _RunTransaction:
         return self.begin_ready(visit)
 
     def begin_ready(self, visit: NodeVisit) -> NextStep:
-        """Its task: in the stricter of the run's mode and the step's own."""
+        """The task of a ready step, in the stricter of the run's mode and the step's own."""
         run, task_id = self.run_state.run, f"t_{secrets.token_hex(8)}"
         workflow = run.book.workflow_in(visit.frame)
         brief = workflow.nodes[visit.node].brief
@@ -274,7 +274,7 @@ class _RunTransaction:
         )
 
     def failed(self, visit: NodeVisit, status: VisitStatus, reason: str, who: str) -> None:
-        """The run stays where it is until a person retries, or stops it."""
+        """Record a failed node. The run stays there until a person retries or stops it."""
         self._close(visit, status, visit.outcome, "", "", reason)
         self._tell(visit, NodeFailed(**_which(visit), status=status.value, reason=reason))
         if not self.run_state.run.status.is_end:
@@ -297,7 +297,7 @@ class _RunTransaction:
         visits = tuple(closed if each.number == visit.number else each for each in self.run_state.visits)
         self.run_state = replace(self.run_state, visits=visits)
 
-    # -- the run --
+    # -- run --
 
     def set_status(self, status: RunStatus, reason: str, event: Event) -> None:
         self._transaction.connection.change(SET_STATUS, (status.value, reason or None, self._session_id))
@@ -305,7 +305,7 @@ class _RunTransaction:
         self.run_state = replace(self.run_state, run=replace(self.run_state.run, status=status))
 
     def resumed(self, who: str, credential_id: str | None, agents: dict[str, str]) -> None:
-        """From now on it ends when this credential is revoked."""
+        """Record the credential that resumed the run: revoking it ends the run."""
         self._transaction.connection.change(SET_CREDENTIAL, (credential_id, self._session_id))
         told = RunResumed(who=who, agents=agents, credential_id=credential_id or "")
         self.set_status(RunStatus.running, "", told)

@@ -1,4 +1,4 @@
-"""What a workflow is: nodes, the edges between them, and what each step is told."""
+"""The graph of a workflow: nodes, edges, and the briefs of steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from interlock.config.modes import ToolMode
 from interlock.policy.policy import NO_RESTRICTION, ToolPolicy
 from interlock.workflow.conditions import EdgeCondition
 
-# What a step says that has nothing to choose between.
+# The outcome of a step that has no choice.
 DONE = "done"
 
-# How often one node may be come to, and how many steps one run may take, unless the file says otherwise.
+# Default limits: visits of one node, and steps of one run.
 DEFAULT_MAX_VISITS = 10
 DEFAULT_MAX_STEPS = 100
 
 
 class NodeKind(StrEnum):
-    """A step is an agent's work; a decision follows from what was recorded; a merge joins ways again."""
+    """A step is an agent's work; a decision follows from recorded values; a merge joins branches."""
 
     step = "step"
     decision = "decision"
@@ -29,7 +29,7 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepBrief:
-    """A step's own file. `outcomes` are what it may say it came to, beside the labels of its edges."""
+    """A step's own file. `outcomes` are its possible outcomes, besides the labels of its edges."""
 
     text: str
     agent: str | None = None
@@ -46,11 +46,11 @@ class WorkflowNode:
     line: int = 1
     title: str = ""
     max_visits: int = DEFAULT_MAX_VISITS
-    # Of a step.
+    # For steps.
     brief: StepBrief | None = None
-    # Of a subworkflow: which one.
+    # For subworkflows: the workflow's name.
     workflow: str = ""
-    # Of an end: what the run comes to there.
+    # For ends: the outcome of the run.
     outcome: str = ""
 
 
@@ -71,7 +71,7 @@ class Workflow:
     start: str
     nodes: Mapping[str, WorkflowNode]
     edges: tuple[WorkflowEdge, ...]
-    # Who does a step that names no agent of its own.
+    # The agent of steps that name none.
     agent: str | None = None
     max_steps: int = DEFAULT_MAX_STEPS
     agent_line: int = 1
@@ -87,19 +87,19 @@ class Workflow:
         return self._ways.get(node, ())
 
     def agent_of(self, node: str) -> str | None:
-        """The step's own agent first, then the workflow's."""
+        """The step's own agent, else the workflow's."""
         brief = self.nodes[node].brief
         return (brief.agent if brief else None) or self.agent
 
     def outcomes_of(self, node: str) -> tuple[str, ...]:
-        """What a step may say it came to: the labels of its edges, else what its file lists."""
+        """The possible outcomes of a step: the labels of its edges, else those its file lists."""
         labels = tuple(dict.fromkeys(edge.label for edge in self.edges_from(node) if edge.label))
         brief = self.nodes[node].brief
         return labels or (brief.outcomes if brief else ())
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """What a run of it can come to."""
+        """The possible outcomes of a run."""
         found = (node.outcome for node in self.nodes.values() if node.kind is NodeKind.end)
         return tuple(dict.fromkeys(found))
 

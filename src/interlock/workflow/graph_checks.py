@@ -1,4 +1,4 @@
-"""What can be wrong with a graph whose parts are all well written: dead ends, islands, endless circles."""
+"""Checks of a well-formed graph: dead ends, unreachable nodes, endless loops."""
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
@@ -12,13 +12,13 @@ _PASSED = frozenset({NodeKind.decision, NodeKind.merge})
 
 
 def graph_problems(workflow: Workflow) -> Iterator[FileProblem]:
-    """Of one workflow by itself, in the order of its lines."""
+    """The problems of one workflow by itself, by line."""
     found = [*_shape(workflow), *_ways(workflow), *_ends(workflow), *_conditions(workflow)]
     yield from (FileProblem(GRAPH_FILE, line, text) for line, text in sorted(set(found)))
 
 
 def inner_problems(workflow: Workflow, inner: Mapping[str, Workflow]) -> Iterator[FileProblem]:
-    """Where it waits for an outcome that no end of what it runs has. `inner` has those by their nodes."""
+    """Conditions on outcomes that a subworkflow never has. `inner` maps nodes to their workflows."""
     for name, run_there in inner.items():
         for edge in workflow.edges_from(name):
             if edge.label and edge.label not in run_there.ends:
@@ -30,7 +30,7 @@ def inner_problems(workflow: Workflow, inner: Mapping[str, Workflow]) -> Iterato
 
 
 def agent_problems(workflow: Workflow, agents: Collection[str]) -> Iterator[FileProblem]:
-    """Agents that are named and not there."""
+    """Agents that are named but missing."""
     if workflow.agent is not None and workflow.agent not in agents:
         yield FileProblem(GRAPH_FILE, workflow.agent_line, _no_agent(workflow.agent, agents))
     for node in workflow.nodes.values():
@@ -98,7 +98,7 @@ def _decision(node: WorkflowNode, ways: tuple[WorkflowEdge, ...], *, has_default
 
 
 def _plain_edges(node: WorkflowNode, ways: tuple[WorkflowEdge, ...], workflow: Workflow) -> Iterator[Line]:
-    """From a step several ways must differ: by a label, by a condition, or as the default."""
+    """Several edges of a step must differ by a label, by a condition, or as the default."""
     plain = [edge for edge in ways if not edge.label and edge.condition is None and not edge.is_default]
     if plain and len(ways) > 1:
         yield (
@@ -111,7 +111,7 @@ def _plain_edges(node: WorkflowNode, ways: tuple[WorkflowEdge, ...], workflow: W
 
 
 def _conditions(workflow: Workflow) -> Iterator[Line]:
-    """Comparisons with what can never be there."""
+    """Comparisons with values that never occur."""
     kinds = frozenset({NodeKind.step, NodeKind.decision, NodeKind.merge})
     nodes = (node for node in workflow.nodes.values() if node.kind in kinds)
     yield from _never(workflow, {node.name: _outcomes(workflow, node) for node in nodes})
@@ -122,7 +122,7 @@ def _conditions(workflow: Workflow) -> Iterator[Line]:
 
 
 def _outcomes(workflow: Workflow, node: WorkflowNode) -> tuple[str, ...]:
-    """All that a node can come to."""
+    """All possible outcomes of a node."""
     match node.kind:
         case NodeKind.decision:
             return tuple(edge.target for edge in workflow.edges_from(node.name))
@@ -133,7 +133,7 @@ def _outcomes(workflow: Workflow, node: WorkflowNode) -> tuple[str, ...]:
 
 
 def _never(workflow: Workflow, outcomes: Mapping[str, Collection[str]]) -> Iterator[Line]:
-    """Where a condition compares an outcome of one of these nodes with what it never comes to."""
+    """Conditions that compare a node's outcome with one it never has."""
     for edge in workflow.edges:
         for path, value in edge.condition.compared if edge.condition else ():
             node, what = path
@@ -161,7 +161,7 @@ def _ways(workflow: Workflow) -> Iterator[Line]:
 
 
 def _ends(workflow: Workflow) -> Iterator[Line]:
-    """A circle must have a way out of it, and work in it."""
+    """A loop must have an exit, and a step in it."""
     ends = {name for name, node in workflow.nodes.items() if node.kind is NodeKind.end}
     if not ends:
         yield 1, "the workflow has no end node, so a run could never finish"
@@ -189,7 +189,7 @@ def _reach(workflow: Workflow, names: set[str]) -> set[str]:
 
 
 def _passing(workflow: Workflow, name: str) -> set[str]:
-    """What is come to from a node through decisions and merges alone."""
+    """The nodes reached from a node through decisions and merges alone."""
     reached: set[str] = set()
     looked = {edge.target for edge in workflow.edges_from(name)}
     while looked:

@@ -1,4 +1,4 @@
-"""Workflows and runs as JSON, for the command line and the page alike."""
+"""Workflows and runs as JSON, for the command line and the page."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def workflow_json(workflow: Workflow) -> Json:
-    """The graph as it is drawn: its nodes and edges, in the order of the file."""
+    """The graph for display: nodes and edges, in the order of the file."""
     return {
         "name": workflow.name,
         "description": workflow.description,
@@ -51,7 +51,7 @@ def run_json(run: WorkflowRun) -> Json:
 
 
 def run_state_json(run_state: RunState) -> Json:
-    """A run with the graph it goes by, every node it came to, and how each node stands now."""
+    """A run with its graph, all visits, and the current state of each node."""
     run = run_state.run
     known = run.definition is not None
     return {
@@ -88,7 +88,7 @@ def visit_json(visit: NodeVisit) -> Json:
 
 
 def _states(run_state: RunState) -> list[Json]:
-    """Each node that was come to, once: by its frame and name, as it stands now and how often it was."""
+    """Each visited node once, by frame and name: its newest status and number of completed visits."""
     newest: dict[tuple[str, str], NodeVisit] = {}
     times: dict[tuple[str, str], int] = {}
     for visit in run_state.visits:

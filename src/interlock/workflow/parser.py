@@ -1,6 +1,6 @@
-"""Makes a workflow of the texts of its files, or says what is wrong with which line.
+"""Parses the files of a workflow, and reports each fault with its line.
 
-All faults are gathered. A file with any is no workflow: half of a policy would be a wider one.
+All faults are collected. A file with any is not loaded: part of a policy would be wider than the whole.
 """
 
 import difflib
@@ -36,7 +36,7 @@ HIGHEST_VISITS, HIGHEST_STEPS = 100, 1000
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_ -]{0,39}")
-# What conditions call by these names is not a node.
+# Names with another meaning in conditions, which no node may have.
 RESERVED = frozenset({"run", "artifacts", "and", "or", "not", "true", "false", "null"})
 
 _TOP_KEYS = ("description", "start", "agent", "max_steps", "nodes", "edges")
@@ -49,14 +49,14 @@ Found = TypeVar("Found", str, int, bool)
 
 @dataclass(slots=True)
 class WorkflowParser:
-    """One workflow's files on their way to being one. `problems` gathers all that is wrong with them."""
+    """Parses one workflow's files. `problems` collects all faults."""
 
     name: str
     known_tools: Collection[str]
     problems: list[FileProblem] = field(default_factory=list)
 
     def workflow(self, graph: str, files: Mapping[str, str]) -> Workflow | None:
-        """None where the graph cannot be looked at at all; with problems it must not be used."""
+        """Parse the workflow; None if the graph is unreadable. With problems it must not be used."""
         if (line := find_overlong_key(graph)) is not None:
             self.fault(GRAPH_FILE, line, "a name in this file has too many dots")
             return None
@@ -273,7 +273,7 @@ def _near(name: str, nodes: Collection[str]) -> str:
 
 
 def _unknown_name(path: tuple[str, ...], nodes: Mapping[str, WorkflowNode]) -> str:
-    """What a condition may ask for: `NODE.outcome`, `NODE.visits`, `artifacts.NAME`, `run.steps`."""
+    """The error for a name other than `NODE.outcome`, `NODE.visits`, `artifacts.NAME`, `run.steps`."""
     if len(path) == 2 and (path[0] == "artifacts" or path == ("run", "steps")):
         return ""
     if len(path) == 2 and path[0] in nodes and path[1] in {"outcome", "visits"}:

@@ -1,4 +1,4 @@
-"""Runs and the nodes they came to as rows, and every statement about such rows."""
+"""The rows of runs and their node visits, and all SQL statements about them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -26,13 +26,13 @@ class RunNotFound(UserError):
 
 
 class WrongRunStatus(UserError):
-    """A run that stands there cannot be paused, resumed, retried or stopped."""
+    """A run in this status cannot be paused, resumed, retried or stopped."""
 
     code = "RUN_STATUS"
 
 
 class RunChanged(UserError):
-    """What is stored as a run's workflow is not what the run was begun with."""
+    """The stored workflow of a run is not the one it started with."""
 
     code = "RUN_CHANGED"
 
@@ -51,9 +51,9 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowRun:
-    """One run, in the order of its columns here. Its id is that of its session.
+    """One run, with fields in the order of the selected columns. Its id is that of its session.
 
-    `mode` is the ceiling of every step; `agents` are the hashes of the agents' files it goes on with.
+    `mode` is the ceiling of every step; `agents` are the hashes of the agents' files it continues with.
     """
 
     session_id: str
@@ -92,7 +92,7 @@ class WorkflowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeVisit:
-    """One time that a run came to a node, in the order of its columns here."""
+    """One visit of a node by a run, with fields in the order of the selected columns."""
 
     session_id: str
     number: int
@@ -119,7 +119,7 @@ class NodeVisit:
 
     @property
     def is_subworkflow(self) -> bool:
-        """A subworkflow is where others are worked on."""
+        """Whether the node is a subworkflow, whose own nodes do the work."""
         return self.kind is NodeKind.subworkflow
 
     def as_row(self) -> Row:
@@ -130,14 +130,14 @@ class NodeVisit:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """A run with every node it came to, in order."""
+    """A run with all its visits, in order."""
 
     run: WorkflowRun
     visits: tuple[NodeVisit, ...]
 
     @property
     def artifacts(self) -> dict[str, str]:
-        """What the completed steps left: of the same name, the newest."""
+        """The artifacts of completed steps; the newest of each name."""
         found: dict[str, str] = {}
         for visit in self.visits:
             if visit.status is VisitStatus.completed:
@@ -145,13 +145,13 @@ class RunState:
         return found
 
     def walk(self, more: Mapping[str, str] | None = None) -> RunStateMachine:
-        """`more` are artifacts of the step that is at work."""
+        """The state machine of the run. `more` are artifacts of the running step."""
         seen = [PastVisit(visit.place, visit.status, visit.outcome or "") for visit in self.visits]
         return RunStateMachine(self.run.book, seen, self.artifacts | dict(more or {}))
 
     @property
     def steps(self) -> int:
-        """How many were completed."""
+        """The number of completed steps."""
         return sum(
             visit.kind is NodeKind.step and visit.status is VisitStatus.completed for visit in self.visits
         )
@@ -161,13 +161,13 @@ class RunState:
 
     @property
     def at(self) -> NodeVisit | None:
-        """What is worked on or waits for its turn; in a paused run, what did not get to an end."""
+        """The active or ready visit; in a paused run, the one that did not finish."""
         for visit in reversed(self.visits):
             if visit.status in {VisitStatus.ready, VisitStatus.active} and not visit.is_subworkflow:
                 return visit
         if self.run.status is not RunStatus.paused:
             return None
-        # One is left: a run goes on only by doing again what failed. No clock has a say in it.
+        # There is one at most: a run continues only by retrying what failed. Clocks do not matter.
         retried = {visit.retry_of for visit in self.visits}
         unfinished = (v for v in self.visits if v.status in {VisitStatus.failed, VisitStatus.cancelled})
         left = (visit for visit in unfinished if visit.number not in retried)
@@ -176,7 +176,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class ActiveStep:
-    """The step that a run's task is about, with what its prompt and its Authority follow from."""
+    """The step of a run's task, with what determines its prompt and Authority."""
 
     run_state: RunState
     visit: NodeVisit
@@ -190,7 +190,7 @@ class ActiveStep:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A task to be put: what it is told, under which event it stands, and the mode it may not leave."""
+    """A task to queue: its message, parent event and fixed mode."""
 
     task_id: str
     content: str
@@ -214,7 +214,7 @@ _VISIT = ", ".join(_VISIT_COLUMNS)
 INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({_marks(_RUN_COLUMNS)})"  # noqa: S608
 INSERT_VISIT = f"INSERT INTO run_nodes ({_VISIT}) VALUES ({_marks(_VISIT_COLUMNS)})"  # noqa: S608
 
-# People do not see the run of a deleted session.
+# Runs of deleted sessions are hidden from people.
 _IS_SHOWN = """
 NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = runs.session_id AND s.deleted_us IS NOT NULL)
 """
@@ -232,7 +232,7 @@ END_RUN = "UPDATE runs SET status = ?, outcome = ?, reason = ?, ended_us = ? WHE
 SET_CREDENTIAL = "UPDATE runs SET credential_id = ? WHERE session_id = ?"
 PIN_AGENTS = "UPDATE runs SET agents = ? WHERE session_id = ?"
 
-# What was completed stays so: only what is open can be closed, and only what is at work can be decided.
+# Completed visits never change: only open ones can be closed, and only active ones decided.
 DECIDE = """
 UPDATE run_nodes SET outcome = ?, summary = ?, artifacts = ?
 WHERE session_id = ? AND number = ? AND status = 'active'

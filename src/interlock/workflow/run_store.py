@@ -1,4 +1,4 @@
-"""Takes down what a step says it came to, if an edge leads on with that; and tells where runs are."""
+"""Reads runs, and records the outcome that a step reports, if an edge accepts it."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class RunStore:
-    """What stands in the store about runs. Only a step's own word is written here."""
+    """The store of runs. It writes only the outcome that a step reports."""
 
     def __init__(self, database: Database, log: EventLog, redactor: Redactor) -> None:
         self._database = database
@@ -45,13 +45,13 @@ class RunStore:
         )
 
     async def runs(self, *, workflow: str | None = None, limit: int = 100) -> list[WorkflowRun]:
-        """The newest first."""
+        """The runs, newest first."""
         everything, name = (1, "") if workflow is None else (0, sanitize_text(workflow))
         rows = await self._database.read(lambda db: db.query(LIST_RUNS, (everything, name, limit)))
         return [run_from_row(row) for row in rows]
 
     async def at_work(self, session_id: str) -> ActiveStep | None:
-        """The step that the session's task is about; None where there is none."""
+        """The step of the session's task; None if there is none."""
         run_state = await self.run_state(session_id)
         visit = run_state.at
         if visit is None or visit.status is not VisitStatus.active:
@@ -68,7 +68,7 @@ class RunStore:
         summary: str,
         artifacts: Mapping[str, str],
     ) -> str:
-        """Raises a `ToolError` that names the outcomes there are, where this one leads nowhere."""
+        """Record a step's outcome. Raises a `ToolError` with the possible ones if no edge accepts it."""
         _refuse_unfit(summary, artifacts)
         said = self._redactor.text(sanitize_text(summary))
         kept = {name: self._redactor.text(sanitize_text(text)) for name, text in artifacts.items()}

@@ -1,7 +1,7 @@
-"""Where a run goes next: from what was recorded and what a step came to, to the moves that follow.
+"""Where a run goes next: computes moves from recorded visits and a step's outcome.
 
-It knows no store and no clock: the same run gives the same moves. A run moves along edges and in no other
-way, and what was completed stays completed.
+It knows no store and no clock: the same run gives the same moves. A run moves only along edges, and a
+completed visit stays completed.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ MAX_MOVES = 10_000
 
 
 class NodePosition(NamedTuple):
-    """A node in a frame. A subworkflow is a frame of its own: `polish#2/` is its second time there."""
+    """A node in a frame. A subworkflow visit has its own frame: `polish#2/` is its second visit."""
 
     frame: str
     node: str
@@ -31,13 +31,13 @@ class NodePosition(NamedTuple):
         return self.frame != ROOT
 
     def outside(self) -> "NodePosition":
-        """The subworkflow node whose frame this is in."""
+        """The subworkflow node that contains this frame."""
         steps = self.frame.rstrip("/").split("/")
         return NodePosition("".join(f"{step}/" for step in steps[:-1]), steps[-1].partition("#")[0])
 
 
 class VisitStatus(StrEnum):
-    """`ready` is come to and not begun, because the run is paused."""
+    """The status of a visit. `ready`: entered but not started, because the run is paused."""
 
     ready = "ready"
     active = "active"
@@ -47,12 +47,12 @@ class VisitStatus(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """What failed or was cancelled is not a time that the node was done."""
+        """Whether it counts as a visit: failed and cancelled ones do not."""
         return self in {VisitStatus.ready, VisitStatus.active, VisitStatus.completed}
 
 
 class PastVisit(NamedTuple):
-    """One time that a node was come to, as far as it matters for where to go."""
+    """One visit of a node, as far as it matters for the next move."""
 
     place: NodePosition
     status: VisitStatus
@@ -67,7 +67,7 @@ class EnterNode:
 
 @dataclass(frozen=True, slots=True)
 class CompleteNode:
-    """`edge` leads on from it; an end has none."""
+    """Complete a node. `edge` is the edge taken; an end has none."""
 
     place: NodePosition
     outcome: str
@@ -76,14 +76,14 @@ class CompleteNode:
 
 @dataclass(frozen=True, slots=True)
 class WorkOnStep:
-    """The step that was entered last is to be worked on."""
+    """Run the step that was entered last."""
 
     place: NodePosition
 
 
 @dataclass(frozen=True, slots=True)
 class FailNode:
-    """It is not clear where to go on: the run stays here until a person says."""
+    """The next node is unclear: the run waits here for a person."""
 
     place: NodePosition
     reason: str
@@ -102,13 +102,13 @@ class AbandonRun:
 
 
 Move = EnterNode | CompleteNode | WorkOnStep | FailNode | FinishRun | AbandonRun
-# A place to go to: to be entered, or left with an outcome.
+# A node to process: to be entered, or left with an outcome.
 _Todo = tuple[NodePosition, str | None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowSet:
-    """The workflows of a run by their names, and the one it began with."""
+    """The workflows of a run by name, and the one it started with."""
 
     root: str
     workflows: Mapping[str, Workflow]
@@ -125,13 +125,13 @@ class WorkflowSet:
 
 @dataclass(slots=True)
 class RunStateMachine:
-    """A run on its way. Give it what was recorded, then let it `begin` or go on from a step."""
+    """Computes the moves of a run: pass the recorded visits, then `begin`, or `advance` from a step."""
 
     book: WorkflowSet
     seen: Sequence[PastVisit] = ()
     artifacts: Mapping[str, str] = field(default_factory=dict)
     _visits: Counter[NodePosition] = field(default_factory=Counter)
-    # Also those times that did not get to an end: each has had its own frame.
+    # Includes unfinished visits: each had its own frame.
     _entered: Counter[NodePosition] = field(default_factory=Counter)
     _outcomes: dict[NodePosition, str] = field(default_factory=dict)
     _steps: int = 0
@@ -149,15 +149,15 @@ class RunStateMachine:
         return self._moves(NodePosition(ROOT, self.book.workflow_in(ROOT).start), None)
 
     def advance(self, done: NodePosition, outcome: str) -> tuple[Move, ...]:
-        """A step came to that outcome, which may be empty."""
+        """The moves after a step with that outcome, which may be empty."""
         return self._moves(done, outcome)
 
     def reenter(self, place: NodePosition) -> tuple[Move, ...]:
-        """A node that did not get to an end is come to once more."""
+        """The moves that enter an unfinished node again."""
         return self._moves(place, None)
 
     def refusal(self, place: NodePosition, outcome: str) -> str:
-        """Why a step cannot come to that outcome now; empty where it can."""
+        """Why a step cannot have that outcome now; empty if it can."""
         workflow = self.book.workflow_in(place.frame)
         known = workflow.outcomes_of(place.node)
         if outcome not in (known or ("", DONE)):
@@ -168,14 +168,17 @@ class RunStateMachine:
         return found if isinstance(found, str) else ""
 
     def allowed(self, place: NodePosition) -> tuple[str, ...]:
-        """The outcomes that lead on from a step as things stand."""
+        """The outcomes that an edge accepts now."""
         known = self.book.workflow_in(place.frame).outcomes_of(place.node) or (DONE,)
         return tuple(outcome for outcome in known if not isinstance(self._way(place, outcome), str))
 
     # -- moving --
 
     def _moves(self, place: NodePosition, outcome: str | None) -> tuple[Move, ...]:
-        """Until a step is to be worked on, or nothing more can be done. Without an outcome: enter there."""
+        """Move until a step is to be run, or nothing more can be done.
+
+        Without an outcome, enter the node.
+        """
         moves: list[Move] = []
         todo: _Todo = (place, outcome)
         while todo is not None:
@@ -239,7 +242,7 @@ class RunStateMachine:
     # -- choosing --
 
     def _way(self, place: NodePosition, outcome: str) -> WorkflowEdge | str:
-        """The one edge to go on by, or why there is none."""
+        """The edge to take, or why there is none."""
         workflow = self.book.workflow_in(place.frame)
         ways, node = workflow.edges_from(place.node), workflow.nodes[place.node]
         is_step = node.kind is NodeKind.step
@@ -283,6 +286,6 @@ class RunStateMachine:
         if second == "visits":
             return self._visits[asked]
         if asked == place and self.book.node(place).kind is not NodeKind.decision:
-            # Only what was said this time: silence is not what was said the time before.
+            # Only the outcome of this visit: an empty one does not repeat the earlier one.
             return outcome or None
         return self._outcomes.get(asked)

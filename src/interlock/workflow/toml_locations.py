@@ -1,7 +1,7 @@
-"""Where in a TOML file things stand: which line a table or a key begins on.
+"""Finds the lines of tables and keys in a TOML file.
 
-Only to tell people: what the file means is read by `tomllib`, which knows no lines. Here it is looked at in
-one go, however it is written.
+For error messages only: `tomllib`, which has no line numbers, reads the content. The text is scanned in one
+pass, however it is written.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-# A text in three quotes may end with two more, which belong to it.
+# A string in three quotes may end with two more, which belong to it.
 _PIECE = re.compile(
     r"""
     (?P<text>\"{3}(?:[^"\\]|\\.|"{1,2}(?!"))*+\"{3,5} | '{3}(?:[^']|'{1,2}(?!'))*+'{3,5}
@@ -25,7 +25,7 @@ _PIECE = re.compile(
 )
 _FAULT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 
-# No name in a workflow has as many parts. `tomllib` takes minutes for one of some thousands.
+# No workflow key has as many parts. `tomllib` takes minutes for a key of some thousands.
 MAX_PARTS = 20
 
 TomlPath = tuple[str | int, ...]
@@ -39,21 +39,21 @@ class _Piece:
 
     @property
     def depth(self) -> int:
-        """How much deeper it is behind this piece than before it."""
+        """The change of nesting depth by this token."""
         if self.kind != "sign":
             return 0
         return (self.text in "[{") - (self.text in "]}")
 
 
 class TomlLocations:
-    """A list of tables counts its tables from 0: `("edges", 2, "to")`."""
+    """The lines of a file by path. Tables of a list count from 0: `("edges", 2, "to")`."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[TomlPath, int] = {}
         self._scan(text)
 
     def line(self, *place: str | int) -> int:
-        """Of the nearest thing around it that has one."""
+        """The line of a path, or of its nearest known parent."""
         while place:
             if place in self._lines:
                 return self._lines[place]
@@ -77,7 +77,7 @@ class TomlLocations:
             self._scan_list(place, pieces[len(key) + 1 :])
 
     def _scan_list(self, place: TomlPath, value: Sequence[_Piece]) -> None:
-        """The tables of a list that is written out, `[{…}, {…}]`."""
+        """Scan the tables of an inline list, `[{…}, {…}]`."""
         if not value or value[0].text != "[":
             return
         depth, number = 0, 0
@@ -89,7 +89,7 @@ class TomlLocations:
 
 
 def _statements(text: str) -> Iterator[list[_Piece]]:
-    """Each table's head and each key with its value, which may go over many lines."""
+    """Each table header, and each key with its value, which may span lines."""
     found: list[_Piece] = []
     depth, line = 0, 1
     for match in _PIECE.finditer(text):
@@ -112,7 +112,7 @@ def _path(pieces: Sequence[_Piece]) -> TomlPath:
 
 
 def find_overlong_key(text: str) -> int | None:
-    """The line of a name with too many dots in it, in a text that need not be TOML."""
+    """The line of a key with too many dots, in a text that need not be TOML."""
     dots, line = 0, 1
     for match in _PIECE.finditer(text):
         if match[0] == ".":
@@ -126,7 +126,7 @@ def find_overlong_key(text: str) -> int | None:
 
 
 def locate_toml_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[int, str]:
-    """The line of a file that is no TOML, and what is wrong there."""
+    """The line of a TOML error, and its message."""
     found = _FAULT_LINE.search(str(error))
     line = int(found[1]) if found else text.count("\n") + 1
     return line, _FAULT_LINE.sub("", str(error)).replace("(at end of document)", "").strip()

@@ -81,7 +81,7 @@ def test_the_server_receives_the_transcript_that_is_stored(finished):
     assert choices == ["required"] + ["auto"] * 8
     exposed = [tool["function"]["name"] for tool in finished.asked[0].document["tools"]]
     assert {name for name, _ in CALLS} <= set(exposed)
-    # There is nobody to ask in a script, so that is not offered.
+    # Questions are not available in a script, so the tool is not offered.
     assert "ask_user" not in exposed
 
 

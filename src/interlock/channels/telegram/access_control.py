@@ -1,6 +1,6 @@
-"""Who may use the bot: the people whom the operator listed, in private or in a listed group.
+"""Who may use the bot: people listed by the operator, in private or in a listed group.
 
-Strangers reach nothing. They can make neither the log nor the chats grow by more than a little.
+Other people reach nothing, and can make neither the log nor the chats grow by more than a little.
 """
 
 import time
@@ -26,7 +26,7 @@ class AccessRefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
-    """What is done about a stranger: what the log is told, and whether they are."""
+    """How a refused message is handled: what is recorded, and whether the sender gets a reply."""
 
     reason: AccessRefusalReason
     unrecorded: int
@@ -42,7 +42,7 @@ class AccessControl:
         self._unrecorded = 0
 
     def refused(self, sender: MessageSender) -> AccessRefusalReason | None:
-        """None: they are let in. A private chat is allowed with its person."""
+        """Why a sender is refused; None if allowed. A private chat is allowed with its person."""
         if not sender.is_person:
             return AccessRefusalReason.not_a_person
         if sender.user_id not in self._given.allowed_users:
@@ -55,14 +55,14 @@ class AccessControl:
         return user_id in self._given.allowed_users
 
     def may_decide(self, user_id: int, owner_id: int) -> bool:
-        """About a task: whoever put it, or an operator."""
+        """Whether a person may decide about a task: its owner, or an operator."""
         return user_id == owner_id or self.is_operator(user_id)
 
     def is_operator(self, user_id: int) -> bool:
         return user_id in self._given.operators
 
     def notice(self, sender: MessageSender, reason: AccessRefusalReason) -> AccessRefusal | None:
-        """Once an hour for each person and chat, and not more than a few a minute of all of them."""
+        """A notice, once an hour per person and chat, and a few a minute overall; else None."""
         now, who = self._clock(), (sender.user_id, sender.chat_id)
         while self._recent and now - self._recent[0] >= MINUTE_SECONDS:
             self._recent.popleft()

@@ -1,4 +1,4 @@
-"""The bot in this process: it waits until nobody else speaks for it, then speaks until it is stopped."""
+"""The bot in this process: waits for the bot's lease, then serves it until stopped."""
 
 import asyncio
 import time
@@ -24,8 +24,9 @@ _log = StructuredLogger(__name__)
 
 
 class TelegramApp:
-    """`run` it until it is cancelled, then `close` it. `announce` is told when it speaks for the bot, and
-    `waits` when another process does.
+    """`run` it until cancelled, then `close` it.
+
+    `announce` is called when this process gets the bot's lease, `waits` when another process holds it.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class TelegramApp:
         self._records = records
         self._services = services
         self._lease = lease
-        # Run it beside.
+        # To be run by the caller as a background task.
         self.hub = services.hub
         self._paces = (private, group)
         self._announce = announce
@@ -55,11 +56,14 @@ class TelegramApp:
         self._keeping: asyncio.Task[None] | None = None
 
     async def dismiss(self) -> int:
-        """Cancel the tasks of those who are no longer listed, before a worker takes them up; how many."""
+        """Cancel the tasks of people no longer listed, before a worker starts them.
+
+        Returns their number.
+        """
         try:
             return await cancel_tasks_of_removed_users(self._records, self._admission, self._services)
         except StoreError as error:
-            # It is done again before the first poll.
+            # It is repeated before the first poll.
             _log.warning("telegram_not_dismissed", error=str(error))
             return 0
 
@@ -99,7 +103,7 @@ class TelegramApp:
             _log.info("telegram_commands_not_listed", fault=str(fault))
 
     async def _speak(self, shift: ChatDispatcher, name: BotIdentity, keeping: "asyncio.Task[None]") -> None:
-        """Until another process may speak. When this is cancelled, what runs is still told."""
+        """Serve until the lease is lost. When cancelled, running tasks are still displayed."""
         polling = asyncio.create_task(shift.poll(name))
         try:
             await asyncio.wait({polling, keeping}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,7 +114,7 @@ class TelegramApp:
             await asyncio.wait({polling})
 
     async def flush(self) -> None:
-        """What has ended is told, if that does not take long."""
+        """Send the ends of finished tasks, within a short time limit."""
         if self._shift is not None:
             await self._shift.flush()
 

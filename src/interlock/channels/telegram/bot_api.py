@@ -1,4 +1,4 @@
-"""The one place that knows the library: requests to the Bot API, and its errors as ours."""
+"""The only module that uses the library: requests to the Bot API, with its errors mapped to ours."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ _log = StructuredLogger(__name__)
 UPDATE_KINDS = ("message", "callback_query")
 REQUEST_SECONDS = 20.0
 CONNECT_SECONDS = 10.0
-# A flood wait that nobody named, and the longest that is waited in one go.
+# The default flood wait if Telegram names none, and the longest single wait.
 DEFAULT_FLOOD_SECONDS = 5.0
 LONGEST_FLOOD_SECONDS = 86_400.0
 
@@ -60,10 +60,10 @@ _CLOSED = ("chat not found", "user is deactivated", "bot was kicked", "peer_id_i
 
 
 class BotApiClient:
-    """Every method raises a `TelegramFault` where it could not be done."""
+    """Every method raises a `TelegramApiError` on failure."""
 
     def __init__(self, token: str, base_url: str) -> None:
-        # It would tell every answer that is no JSON, with its whole text.
+        # The library would log every answer that is not JSON, in full.
         logging.getLogger("telegram").setLevel(logging.CRITICAL)
         parts = split_url(base_url)
         is_local = parts is not None and is_loopback(parts.hostname or "")
@@ -81,7 +81,7 @@ class BotApiClient:
         return BotIdentity(me.id, me.username or "")
 
     async def close(self) -> None:
-        # The process ends: whoever is on the other side is told by the sockets.
+        # The process ends: the peer notices by the closed sockets.
         with _faults():
             await self._bot.shutdown()
 
@@ -90,7 +90,7 @@ class BotApiClient:
             await self._bot.set_my_commands([BotCommand(name, text) for name, text in commands.items()])
 
     async def updates(self, offset: int | None, wait_seconds: int) -> tuple[Update, ...]:
-        """One that the library cannot read comes with its number alone."""
+        """Fetch updates. One that the library cannot parse has only its id."""
         with _faults():
             return await self._bot.get_updates(
                 offset=offset,
@@ -100,7 +100,7 @@ class BotApiClient:
             )
 
     async def send(self, chat_id: int, content: MessageContent, *, reply_to: int | None = None) -> int:
-        """Gives the message's id."""
+        """Send a message and return its id."""
         with _faults():
             message = await self._bot.send_message(
                 chat_id,
@@ -130,7 +130,7 @@ class BotApiClient:
             await self._bot.delete_message(chat_id, message_id)
 
     async def answer_callback(self, press_id: str, text: str = "") -> None:
-        """Ends the waiting mark of a pressed button; with a text, it is shown for a moment."""
+        """End a pressed button's progress mark; with a text, show it briefly."""
         with _faults():
             await self._bot.answer_callback_query(press_id, text[:200] or None)
 
@@ -146,7 +146,7 @@ class _RetryAfter(TelegramError):
 
 
 class _Request(HTTPXRequest):
-    """The library's own reading of a flood wait is about to change; it is read here."""
+    """Reads flood waits itself: the library's handling of them is about to change."""
 
     async def do_request(self, *arguments: Any, **named: Any) -> tuple[int, bytes]:
         code, payload = await super().do_request(*arguments, **named)
@@ -156,7 +156,7 @@ class _Request(HTTPXRequest):
 
 
 class _GetUpdatesRequest(_Request):
-    """Of updates. Else one that the library cannot read would keep all others from being read, for ever."""
+    """Reads updates leniently: one that the library cannot parse would block all others forever."""
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class _GetUpdatesRequest(_Request):
 
 
 def _is_numbered(update: Any) -> bool:
-    """One without a number could never be told to have been taken."""
+    """Whether the update has an id: without one it could never be acknowledged."""
     number = update.get("update_id") if isinstance(update, dict) else None
     if type(number) is int and 0 <= number < LARGEST_NUMBER:
         return True
@@ -209,7 +209,7 @@ def _wait_in(payload: bytes) -> float:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    """The library's errors may hold the address that was asked for, and so the token: none is kept."""
+    """Map the library's errors. They may contain the URL, and so the token: none is kept."""
     try:
         yield
     except _RetryAfter as flood:

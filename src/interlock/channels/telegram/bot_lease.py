@@ -1,10 +1,10 @@
-"""Who speaks for a bot: one process at a time, for a while, by the clock of leases.
+"""A lease on a bot: one process at a time serves it, by the clock of leases.
 
-Only the holder takes in what people write, and only it tells them anything. What it stores is stored if it
-still holds the bot in that very transaction; what it sends is sent while nobody else can have taken it.
+Only the holder stores incoming messages and sends any. Each write checks the lease in its transaction; each
+message is sent only while no other process can have taken the lease.
 
-Where there is a lock, a lease that was taken under it says so. Whoever gets the lock then knows that this
-holder has gone, and need not wait for the lease's end.
+With an SQLite store, a lease also records the file lock it was taken under. A process that gets that lock
+knows that the holder has ended, and need not wait for the lease to expire.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from interlock.log.writer import EventLog, Transaction
 
 _log = StructuredLogger(__name__)
 
-# How often somebody who waits looks whether the lock is free.
+# How often a waiting process tries the lock.
 LOOK_SECONDS = 0.5
 
-# Of one that was taken under the lock which is held now.
+# Expires a lease taken under the lock that is held now.
 EXPIRE_DEAD_HOLDER = "UPDATE telegram_leases SET expires_ms = 0 WHERE bot_id = ? AND holder LIKE ?"
 NAME_HOLDER = "UPDATE telegram_leases SET holder = ? WHERE bot_id = ? AND token = ?"
 
 
 class BotLeaseLost(StoreError):
-    """Another process speaks for the bot by now, or may."""
+    """Another process has taken the bot's lease, or may have."""
 
     code = "BOT_TAKEN"
 
@@ -42,30 +42,30 @@ class BotLease:
         self._seconds = seconds
         self._rows = LeaseTable("telegram_leases", "bot_id", seconds=seconds)
         self._lock = lock
-        # The lock that the row says it is held under.
+        # The lock recorded in the row.
         self._held_under: str | None = None
-        # The lock was had, and did not help: then it is no reason to ask again soon.
+        # The lock was free but did not help: then it is no reason to retry early.
         self._was_in_vain = False
         self._token: int | None = None
         self._until = 0.0
 
     @property
     def retry_seconds(self) -> float:
-        """How often somebody who waits for it asks, and somebody who has it renews it."""
+        """The interval at which a waiting process retries and the holder renews."""
         return self._seconds / 3
 
     def is_held(self) -> bool:
-        """By this machine's own clock: to be asked right before something is sent."""
+        """By this machine's own clock; check it right before sending."""
         return self._token is not None and boot_clock() < self._until
 
     def check(self, transaction: Transaction) -> None:
-        """In the transaction that stores something, after its stream's head is locked."""
+        """Check in a transaction that stores something, after its stream's head is locked."""
         token = self._token
         if token is None or not self._rows.is_held(transaction, self.bot_id, token):
             raise BotLeaseLost("another process is connected to this Telegram bot; nothing was stored here")
 
     async def take(self) -> bool:
-        """False while another process has it."""
+        """Take the lease; False while another process holds it."""
         lock = self._locked()
 
         def work(transaction: Transaction) -> int | None:
@@ -80,12 +80,12 @@ class BotLease:
         self._until = asked + self._seconds
         self._held_under = lock
         if self._token is None:
-            # Whoever has it without the lock takes that when it renews.
+            # A holder without the lock takes it when it renews.
             self._let_go()
         return self._token is not None
 
     async def wait_before_retry(self) -> None:
-        """Until it should be asked for again: at once when its holder has gone, and let go the lock."""
+        """Wait until the next attempt: at once when the holder has ended and the lock is free."""
         until = boot_clock() + self.retry_seconds
         while (left := until - boot_clock()) > 0:
             await asyncio.sleep(min(left, LOOK_SECONDS))
@@ -93,7 +93,7 @@ class BotLease:
                 return
 
     async def keep(self) -> None:
-        """Until it is lost."""
+        """Renew until the lease is lost."""
         while self.is_held():
             await asyncio.sleep(self.retry_seconds)
             try:
@@ -129,7 +129,7 @@ class BotLease:
         return True
 
     async def release(self) -> None:
-        """So that nobody has to wait for its end."""
+        """Release the lease, so that the next process need not wait for it to expire."""
         token, self._token = self._token, None
 
         def work(transaction: Transaction) -> None:

@@ -1,7 +1,7 @@
-"""A lock that the kernel lets go with its process: by it the next one knows that nobody speaks any more.
+"""A file lock that the kernel releases with its process: it shows that the earlier holder has ended.
 
-It stands beside an SQLite store, whose processes are all on one machine. The lease alone decides who
-speaks; the lock only tells that whoever had taken it under the same lock has gone.
+The file is next to an SQLite store, whose processes are all on one machine. The lease alone decides who
+serves the bot; the lock only proves that a lease taken under it has no holder any more.
 """
 
 import fcntl
@@ -20,10 +20,10 @@ class BotFileLock:
         self._is_told = False
 
     def take(self) -> str | None:
-        """The name of the lock, which is held then; None where another process holds it, or none can be.
+        """Take the lock and return its name; None if another process holds it, or locking fails.
 
-        The name is the file's own number. While it is held no other file has that, so that somebody who
-        finds the file removed, and makes another, holds a lock of another name.
+        The name is the inode of the file, which is unique while the lock is held: if the file is deleted
+        and created anew, the new lock has another name.
         """
         if self._descriptor is None:
             self._descriptor = self._locked()
@@ -56,7 +56,7 @@ class BotFileLock:
             self._descriptor = None
 
     def _tell(self, error: OSError) -> None:
-        """Once: it is tried again and again, and the lease does without."""
+        """Log the error once: locking is retried often, and the lease works without it."""
         if not self._is_told:
             self._is_told = True
             _log.warning("telegram_lock_not_taken", path=str(self._path), error=error.strerror)

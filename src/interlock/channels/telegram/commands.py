@@ -1,4 +1,4 @@
-"""What begins with a slash."""
+"""Slash commands."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from interlock.sessions.slash_commands import Surface, read_last_denial, slash_c
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-# As Telegram lists them for people.
+# The list that Telegram shows to people.
 COMMANDS = {name: command.about for name, command in slash_commands_for(Surface.telegram).items()}
 HELP = "Write what you want done. Commands:\n" + "\n".join(
     f"/{name}: {text}" for name, text in COMMANDS.items()
@@ -30,7 +30,7 @@ _DONE = {"created": "removed", "replaced": "restored", "deleted": "recreated", "
 
 
 class TelegramCommands:
-    """Each gives what is said about it. They are carried out as the person who wrote them."""
+    """Each command returns its reply. Commands run as the person who sent them."""
 
     def __init__(
         self, services: TelegramServices, records: TelegramStore, admission: AccessControl
@@ -53,7 +53,7 @@ class TelegramCommands:
         command = self._known.get(asked.command)
         if command is not None:
             return await command(asked)
-        # In a group it may be meant for another bot.
+        # In a group, it may be meant for another bot.
         return MessageContent("Unknown command. Type /help for a list.") if asked.is_private else None
 
     async def _help(self, _asked: IncomingMessage) -> MessageContent:
@@ -66,13 +66,13 @@ class TelegramCommands:
         return MessageContent("Started a new conversation in chat_safe mode.")
 
     async def make_session(self, session_id: str, title: str) -> None:
-        """Made once, however often it is asked for."""
+        """Create the session once, however often this is called."""
         try:
             await self._services.sessions.get(session_id)
         except SessionNotFound:
             await self._services.sessions.create(opened_by="telegram", title=title, session_id=session_id)
 
-    # -- the mode --
+    # -- mode --
 
     async def _mode(self, asked: IncomingMessage) -> MessageContent:
         session_id = await self._records.session_of(asked.chat_id)
@@ -100,7 +100,7 @@ class TelegramCommands:
         return MessageContent(entry, buttons=rows)
 
     async def switch_mode(self, session_id: str, mode: ToolMode, asked: IncomingMessage) -> str:
-        """Asked for with words or a button, it is looked at anew whether that may be."""
+        """Switch the mode by command or button; permission is checked again each time."""
         if not self._admission.is_operator(asked.user_id):
             raise UserError("Only operators can switch the mode here.")
         if session_id != await self._records.session_of(asked.chat_id):
@@ -148,7 +148,7 @@ class TelegramCommands:
         return MessageContent(entry + more)
 
     async def _drop_waiting(self, asked: IncomingMessage) -> int:
-        """Messages that came before and found no room in the queue."""
+        """Drop earlier messages that found no room in the queue."""
         waiting = await self._records.waiting(asked.chat_id)
         before = [
             each
@@ -174,7 +174,7 @@ class TelegramCommands:
         return self._admission.may_decide(asked.user_id, owner_id)
 
     async def _mine(self, asked: IncomingMessage) -> tuple[list[Task], list[Task]]:
-        """Those that this person may cancel or take back: an operator all of them; and the others."""
+        """The tasks that this person may cancel or undo (an operator: all), and the others."""
         tasks = await self._tasks(asked)
         if self._admission.is_operator(asked.user_id):
             return tasks, []
@@ -182,7 +182,7 @@ class TelegramCommands:
         return [task for task in tasks if task.who == who], [task for task in tasks if task.who != who]
 
     async def _tasks(self, asked: IncomingMessage) -> list[Task]:
-        """The newest first."""
+        """The tasks of the chat, newest first."""
         session_id = await self._records.session_of(asked.chat_id)
         return [] if session_id is None else await self._services.tasks.list_tasks(session_id=session_id)
 

@@ -1,7 +1,7 @@
-"""One chat: takes up what came in, in order, and makes tasks, answers and commands of it.
+"""One chat: processes incoming messages in order, as tasks, answers and commands.
 
-Messages that one person sends in quick succession become one task. Which ones is written down before the
-task is put, so that a crash in between makes neither two tasks of them nor one of others.
+Messages that one person sends in quick succession become one task. The grouping is stored before the task
+is queued, so that a crash in between neither duplicates the task nor changes its messages.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ from interlock.sessions.models import title_from_message
 _log = StructuredLogger(__name__)
 
 MAX_MESSAGES_PER_TASK = 50
-# How often a message that found no room in the queue is tried again.
+# How often a message that found no room in the queue is retried.
 BUSY_SECONDS = 2.0
 STORE_SECONDS = 1.0
 FAULT_SECONDS = 10.0
-# A full queue is told about once in a while.
+# How often the chat gets a notice that the queue is full.
 TELL_BUSY_SECONDS = 60.0
 
 ONLY_TEXT = "I can read only text. Write a message, or send the picture with a caption."
@@ -61,7 +61,7 @@ FAULT = "An internal error occurred. The operator can find the details in the lo
 
 
 class TaskDisplay(Protocol):
-    """Where the tasks of all chats are shown."""
+    """Displays the tasks of all chats."""
 
     def begin(self, task: DisplayedTask) -> None: ...
 
@@ -109,7 +109,8 @@ class ChatConversation:
             if wait is None:
                 await self._bell.wait()
             elif wait > 0:
-                # Not by `wait_for`: in Python 3.11 that loses a cancellation that comes with a ring.
+                # Not `wait_for`: in Python 3.11 it loses a cancellation that arrives together with the
+                # event.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait):
                         await self._bell.wait()
@@ -124,9 +125,9 @@ class ChatConversation:
     # -- in order --
 
     async def _step(self) -> float | None:
-        """Deal with one thing; or tell in how many seconds there will be one, None where there is none.
+        """Process one entry; else return the seconds until the next is due, None if there is none.
 
-        What found no room in the queue lets commands and buttons pass, and nothing else.
+        While a message waits for room in the queue, only commands and buttons overtake it.
         """
         waiting = await self._records.waiting(self._chat)
         is_busy = False
@@ -169,7 +170,7 @@ class ChatConversation:
         await self._records.seal(group, task)
 
     async def _put(self, task_id: str, group: Sequence[IncomingMessage]) -> bool:
-        """False: there is no room for it yet."""
+        """Queue a task; False if the queue is full."""
         task = await self._records.task(task_id)
         if task is None:
             await self._records.done(group)
@@ -206,7 +207,7 @@ class ChatConversation:
 
     async def _deal(self, incoming: IncomingMessage) -> None:
         if incoming.kind is IncomingKind.command and incoming.command == "undo":
-            # Twice would take back what was done before as well.
+            # Delete it first: a repeated undo would undo earlier changes too.
             await self._records.done([incoming])
         match incoming.kind:
             case IncomingKind.command:
@@ -218,7 +219,7 @@ class ChatConversation:
         await self._records.done([incoming])
 
     async def _guarded(self, incoming: IncomingMessage, dealing: Coroutine[None, None, bool]) -> bool:
-        """What cannot be done is told, and the conversation goes on."""
+        """Process an entry; reply with errors instead of ending the chat."""
         try:
             return await dealing
         except StoreError:
@@ -243,7 +244,7 @@ class ChatConversation:
         return True
 
     def _refuse_picture(self, incoming: IncomingMessage) -> None:
-        """Once for pictures that were sent together."""
+        """Reply once for pictures sent together."""
         if not incoming.album or incoming.album not in self._albums:
             self.say(MessageContent(ONLY_TEXT))
         if incoming.album:
@@ -274,10 +275,10 @@ class ChatConversation:
         return True
 
     async def _reply(self, incoming: IncomingMessage, question_id: str) -> bool:
-        """False: it is a message like any other."""
+        """Handle a reply to a question; False if it is an ordinary message."""
         found = await self._open_question(question_id)
         if found is None:
-            # What was noted as its answer has been given.
+            # A message stored as its answer has been used.
             return bool(incoming.answers)
         question, task, state = found
         step = apply_reply(question.read_widget(), state, incoming.text)
@@ -290,7 +291,7 @@ class ChatConversation:
         return True
 
     async def _open_question(self, question_id: str) -> tuple[Question, DisplayedTask, AnswerState] | None:
-        """Only where it was asked in this chat."""
+        """The open question, if it was asked in this chat."""
         known = await self._records.question(question_id)
         if known is None or known[0].chat_id != self._chat:
             return None
@@ -333,14 +334,14 @@ class ChatConversation:
 
 
 def _group_messages(waiting: Sequence[InboxEntry], window: float) -> tuple[list[IncomingMessage], float]:
-    """What belongs together, and for how many seconds more could come; none where something else did."""
+    """The messages that form one task, and the seconds in which more may follow; 0 if none can."""
     rows = [waiting[0]]
     for each in waiting[1:]:
         if not _belongs(rows[-1].incoming, each, window) or len(rows) == MAX_MESSAGES_PER_TASK:
             break
         rows.append(each)
     waited = (now_us() - rows[-1].received_us) / 1_000_000
-    # One that came later than now came before the clock was set back.
+    # A time in the future means that the clock was set back.
     is_complete = (
         len(rows) < len(waiting) or len(rows) == MAX_MESSAGES_PER_TASK or window <= 0 or waited < 0
     )
@@ -348,7 +349,7 @@ def _group_messages(waiting: Sequence[InboxEntry], window: float) -> tuple[list[
 
 
 def _belongs(before: IncomingMessage, each: InboxEntry, window: float) -> bool:
-    """By Telegram's clock: what waited while the bot was away is not thrown together."""
+    """By Telegram's clock: messages that waited while the bot was down are not merged."""
     after = each.incoming
     return (
         window > 0
@@ -361,7 +362,7 @@ def _belongs(before: IncomingMessage, each: InboxEntry, window: float) -> bool:
 
 
 def join_texts(texts: Sequence[str]) -> str:
-    """A text that Telegram cut at its limit goes on where it was cut."""
+    """Join texts; one that Telegram cut at its limit continues without a newline."""
     whole = ""
     for number, text in enumerate(texts):
         was_cut = number > 0 and utf16_length(texts[number - 1]) >= MAX_UNITS
@@ -370,7 +371,7 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def _mode_of(name: str) -> ToolMode:
-    """What a button says is a claim."""
+    """Parse a mode from button data, which is untrusted."""
     try:
         return parse_mode(name)
     except ValueError:

@@ -1,6 +1,4 @@
-"""All chats of the bot while this process speaks for it: whose tasks are shown where, and what is followed
-for that.
-"""
+"""All chats of the bot while this process holds its lease: displays tasks and follows their sessions."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -38,7 +36,10 @@ FLUSH_SECONDS = 5.0
 
 
 class ChatDispatcher:
-    """For as long as this process speaks for the bot; then `close` it. The next goes on from the store."""
+    """Runs while this process holds the lease; then `close` it.
+
+    The next holder continues from the store.
+    """
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class ChatDispatcher:
         await polling.run()
 
     async def flush(self) -> None:
-        """What has ended is told, if that does not take long."""
+        """Send the ends of finished tasks, within a short time limit."""
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 self._told.clear()
@@ -104,7 +105,7 @@ class ChatDispatcher:
     # -- chats --
 
     async def _go_on(self) -> None:
-        """With what was left when the process before this one ended."""
+        """Continue with what the earlier process left unfinished."""
         begins: dict[str, int] = {}
         await self._drop_disallowed()
         for task in await self._records.open_tasks():
@@ -117,7 +118,7 @@ class ChatDispatcher:
         self._wake(set(await self._records.chats_with_work()))
 
     async def _drop_disallowed(self) -> None:
-        """Whoever is not listed any more is told nothing more, and nothing of theirs is gone on with."""
+        """Cancel tasks, and drop messages and displays, of people no longer listed."""
         await cancel_tasks_of_removed_users(self._records, self._admission, self._services)
         for chat_id in await self._records.chats_with_work():
             waiting = [each.incoming for each in await self._records.waiting(chat_id)]
@@ -129,7 +130,7 @@ class ChatDispatcher:
                 await self._record_failure(task, "the person or the group is no longer allowed")
 
     async def _message_of(self, task: DisplayedTask) -> int | None:
-        """Where it begins in its session; None where it was not put yet, or is gone."""
+        """The sequence number of the task's message; None if it is not queued yet, or deleted."""
         try:
             return (await self._services.tasks.get(task.task_id)).message_seq
         except TaskNotFound:
@@ -178,14 +179,14 @@ class ChatDispatcher:
         return self._views.get(task_id or "")
 
     def follow(self, session_id: str, after: int) -> None:
-        """One that is followed already tells what comes as well."""
+        """Follow a session, unless it is followed already."""
         if session_id not in self._ears:
             ear = self._ears[session_id] = SessionSubscriber(session_id, after, self._services, self)
             self._start(ear.listen())
             self._start(ear.follow())
 
     async def _ended(self, view: TaskView) -> None:
-        """The chat shows it by now, and does not wait until that is recorded."""
+        """The chat shows the end already; record it in the background."""
         self._start(self._put_away(view))
 
     async def _put_away(self, view: TaskView) -> None:
@@ -198,7 +199,7 @@ class ChatDispatcher:
         if not any(other.task.session_id == task.session_id for other in self._views.values()):
             await self._leave(task.session_id)
         self._told.set()
-        # A message may have waited for room in the queue.
+        # A message may be waiting for room in the queue.
         self._chat(task.chat_id).wake()
 
     async def _record_end(self, view: TaskView) -> None:
@@ -235,7 +236,7 @@ class ChatDispatcher:
             ear.end()
 
     async def drop_session(self, session_id: str) -> None:
-        """It was deleted: nothing more will be told of it."""
+        """The session was deleted: stop displaying its tasks."""
         for view in [view for view in self._views.values() if view.task.session_id == session_id]:
             self._views.pop(view.task.task_id, None)
             await self._records.end(view.task, None, NO_SCOPE)
@@ -253,7 +254,7 @@ class ChatDispatcher:
 
 
 class SessionSubscriber:
-    """Follows one session for the chats that have tasks in it."""
+    """Follows one session for the chats with tasks in it."""
 
     def __init__(
         self, session_id: str, after: int, services: TelegramServices, shift: ChatDispatcher
@@ -291,7 +292,7 @@ class SessionSubscriber:
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             if self._has_ended:
-                # While it was still being told what was before.
+                # The session was dropped while its earlier events were still being read.
                 await self._services.hub.leave(self._session_id, self)
             return
 

@@ -1,4 +1,4 @@
-"""What can go wrong with Telegram, as far as it makes a difference here. None of it names the token."""
+"""Telegram errors that are handled differently. None of their messages contains the token."""
 
 from interlock.core.errors import InterlockError
 
@@ -8,11 +8,11 @@ class TelegramApiError(InterlockError):
 
 
 class TelegramUnreachable(TelegramApiError):
-    """The network, or Telegram itself, is away for now; whether it was done is not known."""
+    """The network or Telegram is unavailable; whether the request took effect is unknown."""
 
 
 class TelegramRateLimited(TelegramApiError):
-    """Too much at once: nothing more before `seconds` have passed."""
+    """Rate limit: send nothing before `seconds` have passed."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Telegram asks to wait {seconds:g} seconds")
@@ -20,20 +20,20 @@ class TelegramRateLimited(TelegramApiError):
 
 
 class InvalidBotToken(TelegramApiError):
-    """Telegram does not know the token, or not any more."""
+    """Telegram does not accept the token."""
 
 
 class PollingConflict(TelegramApiError):
-    """Somebody else takes this bot's updates."""
+    """Another process polls this bot's updates."""
 
 
 class ChatUnavailable(TelegramApiError):
-    """Nothing reaches this chat any more."""
+    """The chat cannot be reached any more."""
 
 
 class MessageNotFound(TelegramApiError):
-    """The message is not there, or cannot be changed any more."""
+    """The message does not exist, or can no longer be changed."""
 
 
 class MessageRejected(TelegramApiError):
-    """Telegram takes it in no form that we know of."""
+    """Telegram rejects the message in every format we have."""

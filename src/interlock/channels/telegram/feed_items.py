@@ -1,4 +1,4 @@
-"""What a session tells, in the form that chats are told it."""
+"""Feed items of a session, as Telegram chats need them."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from interlock.feed.render import FeedItem, FeedItemType, make_stream_chunk, ren
 
 @dataclass(frozen=True, slots=True)
 class TelegramFeedItem:
-    """A piece, and the task that it is about. Text that is not stored yet has no number."""
+    """An item and its task. Text that is not stored yet has no number."""
 
     task_id: str | None
     piece: FeedItem

@@ -1,6 +1,6 @@
-"""Markdown, as models write it, as a text and the places in it that Telegram shows in another way.
+"""Converts a model's Markdown to text and Telegram entities.
 
-Places instead of marks: nothing in a text can be taken for a mark, and nothing has to be escaped.
+Entities are offsets, not markup: no text can be mistaken for markup, and nothing needs escaping.
 """
 
 import re
@@ -11,23 +11,23 @@ from interlock.channels.telegram.message_splitter import utf16_length
 from interlock.core.text import replace_hidden_characters
 from interlock.redaction.redactor import MARK
 
-# Telegram leaves out what is more.
+# Telegram ignores entities beyond this number.
 MAX_ENTITIES = 100
 MAX_LANGUAGE = 40
 
-# What stands for a secret looks like Markdown and is none; meanwhile this character is there.
+# Replaces the redaction mark meanwhile: it looks like Markdown but is not.
 _PLACEHOLDER = "\ue1a7"
 
-# What turns other text around would show one address or name as another.
+# Bidirectional controls could show one address or name as another.
 _BIDI_CONTROLS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
-# The words of a link that name a place themselves.
+# Link text that itself names an address.
 _ADDRESS = re.compile(r"://|www\.|\b(?:[^\W_]|-){1,63}\.[^\W\d_]{2,}", re.IGNORECASE)
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^`\n]*)$")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$")
 _BULLET = re.compile(r"^(\s*)[-*+][ \t]+(?=\S)")
 _QUOTE = re.compile(r"^ {0,3}>[ ]?")
-# Each is looked for within so much, so that no text takes long: all of it is done anew as an answer grows.
+# Searches are bounded, so that no text takes long: a growing answer is rendered again each time.
 _INLINE = re.compile(
     r"(?P<code>`+)(?P<coded>[^`\n]+?)(?P=code)(?!`)"
     r"|\*\*(?P<bold>(?=\S)[^\n]{1,400}?(?<=\S))\*\*(?!\*)"
@@ -41,7 +41,7 @@ _INLINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextEntity:
-    """A place in a text, in UTF-16 code units, and how it is shown."""
+    """A range of a text, in UTF-16 code units, and its format."""
 
     type: str
     offset: int
@@ -58,7 +58,7 @@ class FormattedText:
 
 @lru_cache(maxsize=256)
 def render_markdown(markdown: str) -> FormattedText:
-    """Never longer than the Markdown was."""
+    """Render Markdown. The text is never longer than the Markdown."""
     page = _TextBuilder()
     markdown = (
         replace_hidden_characters(markdown)
@@ -86,7 +86,7 @@ class _TextBuilder:
         self._quote_end = 0
 
     def code_block(self, lines: list[str], place: int, opened: re.Match[str]) -> int:
-        """The number of the line after it."""
+        """Add a code block; returns the number of the line after it."""
         end = place + 1
         while end < len(lines) and not _closes(lines[end], opened[1]):
             end += 1
@@ -95,7 +95,7 @@ class _TextBuilder:
         begin = self._units
         code, language = lines[place + 1 : end], opened[2].strip()
         if not code or " " in language or len(language) > MAX_LANGUAGE:
-            # It would not be seen: whoever approves a text has seen every word of it.
+            # Telegram would not show it: a person who approves a text must see all of it.
             code, language = [language, *code], ""
         self._add("\n".join(code))
         self._mark("pre", begin, language=language or None)
@@ -135,7 +135,7 @@ class _TextBuilder:
     def _span(self, found: re.Match[str]) -> None:
         begin = self._units
         if found["label"] is not None and _ADDRESS.search(found["label"]):
-            # One address in place of another; as it was written, both can be seen.
+            # The text names one address and links to another: keep the source, which shows both.
             self._add(found[0])
             return
         if found["coded"] is not None:

@@ -1,4 +1,4 @@
-"""What a message in a chat looks like."""
+"""The content of a message in a chat."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ from interlock.channels.telegram.markdown import TextEntity, render_markdown
 
 @dataclass(frozen=True, slots=True)
 class MessageButton:
-    """Below a message; pressing it sends `data`, at most 64 bytes."""
+    """A button below a message; pressing it sends `data`, at most 64 bytes."""
 
     label: str
     data: str
@@ -21,7 +21,7 @@ class MessageContent:
     text: str
     entities: tuple[TextEntity, ...] = ()
     buttons: ButtonRows = ()
-    # Have the person's next words be an answer to this message.
+    # Ask Telegram to make the person's next message a reply to this one.
     wants_reply: bool = False
 
     @classmethod

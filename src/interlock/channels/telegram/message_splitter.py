@@ -1,7 +1,7 @@
-"""Cuts a long answer into messages: at a paragraph, a line, a sentence or a word, and never through a
-character. A code block that has to be cut is closed and opened again.
+"""Splits a long answer into messages: at a paragraph, line, sentence or word, never within a character.
 
-Telegram counts in UTF-16 code units, in which some characters are two.
+A code block that is cut is closed and reopened. Telegram counts UTF-16 code units, of which some characters
+take two.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 MAX_UNITS = 4096
 
-# A cut that leaves less than this share of a message is not a good one.
+# A cut that leaves less than this share of a message is avoided.
 _LEAST_FILLED = 0.3
 _MAX_FENCE = 100
 _LONGEST_CHARACTER = 16
@@ -24,13 +24,13 @@ _WORD = re.compile(r"\s+")
 
 
 def utf16_length(text: str) -> int:
-    """How long Telegram thinks it is."""
+    """The length as Telegram counts it."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePart:
-    """One message: a slice of the text, and what closes and reopens the code block that was cut."""
+    """One message: a slice of the text, and the fences that close and reopen a cut code block."""
 
     source: str
     before: str = ""
@@ -43,15 +43,16 @@ class MessagePart:
 
 @dataclass(frozen=True, slots=True)
 class OpenCodeFence:
-    """A code block that is open, by the line that opened it."""
+    """An open code block and the line that opened it."""
 
     line: str
     mark: str
 
 
 def split_message(text: str, limit: int = MAX_UNITS) -> list[MessagePart]:
-    """In order; the sources put together are the text. The beginning of a growing text is cut the same
-    way each time, once it is longer than a message.
+    """Split into parts, in order; their sources concatenated are the text.
+
+    The beginning of a growing text is cut the same way each time, once it is longer than a message.
     """
     parts: list[MessagePart] = []
     fence: OpenCodeFence | None = None
@@ -74,23 +75,23 @@ def split_message(text: str, limit: int = MAX_UNITS) -> list[MessagePart]:
 def _end(
     text: str, fence: OpenCodeFence | None, limit: int, room: int, *, at_line_start: bool
 ) -> tuple[int, bool]:
-    """Where the next message ends, and whether what is open there has to be closed."""
+    """The end of the next message, and whether the code block open there must be closed."""
     if utf16_length(text) <= room:
         left = fence_after(text, fence, at_line_start=at_line_start, limit=room)
         if left is None:
             return len(text), False
         if utf16_length(text) + utf16_length(left.mark) + 1 <= room:
             return len(text), True
-    # Whatever is open at the cut is closed by a mark and a line end.
+    # A block open at the cut is closed by a fence and a newline.
     longest = max((len(mark[1]) for mark in _FENCE.finditer(text[:room])), default=0)
-    # A longer run is no mark, and must not leave a message next to no room.
+    # A longer run is not a fence, and must not use up a message.
     reserved = max(min(longest, _longest_fence(limit)), len(fence.mark) if fence else 0)
     window = _fitting(text, max(1, room - reserved - 1))
     return _cut(text, window, fence, at_line_start=at_line_start, limit=room), True
 
 
 def _fitting(text: str, room: int) -> int:
-    """How many characters fit."""
+    """The number of characters that fit."""
     if text.isascii():
         return min(len(text), room)
     used = 0
@@ -110,7 +111,7 @@ def _cut(text: str, window: int, fence: OpenCodeFence | None, *, at_line_start: 
             continue
         if pattern is not _PARAGRAPH or fence is not None:
             return found
-        # Rather before a code block than in the middle of it.
+        # Prefer a cut before a code block to one inside it.
         left = fence_after(text[:found], None, at_line_start=at_line_start, limit=limit)
         if left is None:
             return found
@@ -125,14 +126,14 @@ def _last(pattern: re.Pattern[str], head: str, least: int) -> int | None:
 
 
 def _outside_fence_line(text: str, end: int) -> int:
-    """The line that opens or closes a code block stays whole."""
+    """Keep the line that opens or closes a code block whole."""
     begin = text.rfind("\n", 0, end) + 1
     is_short = end - begin <= _MAX_FENCE
     return begin if 0 < begin < end and is_short and text[begin:end].lstrip()[:1] in ("`", "~") else end
 
 
 def _whole_character(text: str, end: int) -> int:
-    """Not between a letter and its accent, nor inside an emoji that is made of several."""
+    """Do not cut between a letter and its accent, or within an emoji of several code points."""
     back = end
     while 1 < back < len(text) and end - back < _LONGEST_CHARACTER and _is_inside(text, back):
         back -= 1

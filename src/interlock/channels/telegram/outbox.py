@@ -1,8 +1,8 @@
-"""What one chat is to show, and the way there: messages in order, within what Telegram takes.
+"""The outbox of one chat: brings its messages up to date, in order and within Telegram's limits.
 
-A card is one message: what it is to say, and what it says by now. Whoever changes a card does not wait; the
-wall brings the chat up to date, as fast as it may. So a text that grows is shown in as many steps as there
-is room for, and what it says in the end is always shown.
+An `OutgoingMessage` has the wanted and the shown content. Changing it does not wait; the outbox sends the
+difference as fast as the limits allow. A growing text is shown in as many steps as there is room for, and
+its final content is always shown.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 
 @dataclass(slots=True, eq=False)
 class OutgoingMessage:
-    """One message. `soft` says that what it shows is on its way and need not be shown at once."""
+    """One message. `soft` marks intermediate content, which need not be shown at once."""
 
     name: str
     wanted: MessageContent | None = None
@@ -45,9 +45,9 @@ class OutgoingMessage:
     message_id: int | None = None
     reply_to: int | None = None
     soft: bool = False
-    # Told when the message is there, and when it no longer is.
+    # Called when the message was sent, and when it was deleted.
     noted: Callable[["OutgoingMessage"], Awaitable[None]] | None = None
-    # Told when it shows what it is to show.
+    # Called when it shows the wanted content.
     settled: Callable[["OutgoingMessage"], Awaitable[None]] | None = None
     # Why it cannot be shown at all.
     fault: str = ""
@@ -76,13 +76,13 @@ class ChatOutbox:
         self._is_closed = False
 
     def put(self, outgoing: OutgoingMessage) -> OutgoingMessage:
-        """Below what is there."""
+        """Add a message below the others."""
         self._outgoing_messages.append(outgoing)
         self._wake()
         return outgoing
 
     def say(self, content: MessageContent) -> None:
-        """A message that stays as it is."""
+        """Send a message that does not change."""
         self.put(OutgoingMessage("said", wanted=content))
 
     def change(
@@ -96,12 +96,12 @@ class ChatOutbox:
         self._wake()
 
     def answer_callback(self, press_id: str, text: str) -> None:
-        """Before anything else: a button waits for it, though not for long."""
+        """Answer a button press, before anything else: Telegram waits for it only briefly."""
         self._presses.append((press_id, text))
         self._wake()
 
     async def settle(self) -> None:
-        """Until everything is shown."""
+        """Wait until everything is shown."""
         if self._running is not None:
             await asyncio.shield(self._running)
 
@@ -127,16 +127,17 @@ class ChatOutbox:
                 _log.error("telegram_wall_waits", chat=self.chat_id, exc_info=error)
                 wait = self._longer_pause()
             if wait is None:
-                # Nothing to do: it begins again when something is put.
+                # Idle: restarted when a message is added.
                 return
             if wait > 0:
-                # Not by `wait_for`: in Python 3.11 that loses a cancellation that comes with a ring.
+                # Not `wait_for`: in Python 3.11 it loses a cancellation that arrives together with the
+                # event.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait):
                         await self._bell.wait()
 
     async def _step(self) -> float | None:
-        """Do one thing; or tell in how many seconds there will be one to do, None where there is none."""
+        """Do one thing; else return the seconds until the next is due, None if there is none."""
         now = time.monotonic()
         if self._presses:
             wait = self._lane.wait_seconds(now)
@@ -152,7 +153,7 @@ class ChatOutbox:
         return 0.0
 
     async def _answer_callback(self) -> float:
-        """If it does not arrive, the button's mark goes away by itself."""
+        """Answer a button press. If that fails, Telegram removes the progress mark itself."""
         press_id, text = self._presses[0]
         try:
             await self._lane.go(lambda: self._bot.answer_callback(press_id, text))
@@ -164,7 +165,7 @@ class ChatOutbox:
         return 0.0
 
     def _next(self) -> OutgoingMessage | None:
-        """The first one; but what is only on its way lets those pass that are to be shown now."""
+        """The first due message; final content goes before intermediate content."""
         due = [outgoing for outgoing in self._outgoing_messages if outgoing.is_due]
         pressing = (outgoing for outgoing in due if not outgoing.soft or outgoing.message_id is None)
         return next(pressing, due[0] if due else None)
@@ -196,7 +197,7 @@ class ChatOutbox:
         content = wanted.plain() if outgoing.plain else wanted
         if outgoing.message_id is None:
             outgoing.message_id = await self._bot.send(self.chat_id, content, reply_to=outgoing.reply_to)
-            # It stays due until it is noted: a process that ends before that would send it again.
+            # It stays due until it is recorded: after a crash before that, it is sent again.
             await _tell(outgoing.noted, outgoing)
         else:
             await self._bot.edit(self.chat_id, outgoing.message_id, content)
@@ -208,14 +209,14 @@ class ChatOutbox:
             self.release([outgoing])
             await _tell(outgoing.noted, outgoing)
         elif outgoing.noted is None and not outgoing.is_due:
-            # Nobody will change it any more.
+            # It will not change any more.
             self.release([outgoing])
         if not outgoing.is_due:
             await _tell(outgoing.settled, outgoing)
 
     async def _refused(self, outgoing: OutgoingMessage, fault: TelegramApiError) -> None:
         if isinstance(fault, InvalidBotToken):
-            # Whoever polls ends the process.
+            # The poller ends the process.
             self._silent_until = time.monotonic() + LONGEST_PAUSE_SECONDS
         elif isinstance(fault, MessageNotFound):
             outgoing.message_id = outgoing.shown = None
@@ -226,7 +227,7 @@ class ChatOutbox:
         elif isinstance(fault, ChatUnavailable):
             _log.warning("telegram_chat_closed", chat=self.chat_id, reason=str(fault))
             for each in tuple(self._outgoing_messages):
-                # The end of one task may have released others of its cards.
+                # The end of one task may have released others of its messages.
                 if each in self._outgoing_messages:
                     await self._give_up(each, str(fault))
         else:
@@ -250,7 +251,7 @@ class ChatOutbox:
         return 0.0
 
     def release(self, outgoing_messages: list[OutgoingMessage]) -> None:
-        """Nobody changes these any more."""
+        """Forget messages that will not change any more."""
         for outgoing in outgoing_messages:
             if outgoing in self._outgoing_messages:
                 self._outgoing_messages.remove(outgoing)
@@ -259,7 +260,7 @@ class ChatOutbox:
 async def _tell(
     entry: Callable[[OutgoingMessage], Awaitable[None]] | None, outgoing: OutgoingMessage
 ) -> None:
-    """What cannot be noted must not keep the chat from being shown the rest."""
+    """Call a callback. If recording fails, the chat is still shown the rest."""
     if entry is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Asks Telegram for what is new, for ever, and stores it before Telegram may forget it."""
+"""Polls Telegram for updates, and stores each before it is acknowledged."""
 
 import asyncio
 import time
@@ -40,7 +40,7 @@ _log = StructuredLogger(__name__)
 LONG_POLL_SECONDS = 50
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 60.0
-# Telegram keeps updates for a day, and after a week without any it numbers them anew.
+# Telegram keeps updates for a day; after a week without any, it restarts their numbering.
 STALE_US = 2 * 86_400 * 1_000_000
 REFUSAL = "This bot is private. Your Telegram id is {id}; its operator can allow it."
 STORE_IS_FULL = (
@@ -57,7 +57,7 @@ OTHER_POLLER = (
 
 
 class PollBackoff:
-    """Longer each time, until something works again."""
+    """A delay that grows until something succeeds."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -71,7 +71,7 @@ class PollBackoff:
 
 
 async def wait_until_reachable(bot: BotApiClient) -> BotIdentity:
-    """Who the bot is; however long the network is away."""
+    """Wait until Telegram is reachable, however long, and return the bot's identity."""
     pause = PollBackoff()
     while True:
         try:
@@ -87,7 +87,7 @@ async def wait_until_reachable(bot: BotApiClient) -> BotIdentity:
 
 
 class UpdatePoller:
-    """`arrived` is told which chats have something new; `ready` once, when updates come to this process."""
+    """`arrived` is called with the chats that have new messages; `ready` once, after the first poll."""
 
     def __init__(
         self,
@@ -133,15 +133,15 @@ class UpdatePoller:
             self._place = await self._records.place()
         offset = self._offset()
         updates = await self._bot.updates(offset, LONG_POLL_SECONDS if self._is_ready else 0)
-        # What was asked for no more was taken before: a command must not be carried out twice.
+        # Skip updates below the offset, which were stored before: a command must not run twice.
         await self._take([each for each in updates if offset is None or each.update_id >= offset])
         if not self._is_ready:
-            # If it fails, it is done again.
+            # If it fails, it is repeated.
             await self._ready()
             self._is_ready = True
 
     async def _wait_after(self, error: Exception, pause: PollBackoff) -> None:
-        """Nothing was taken, so Telegram gives it again."""
+        """Wait after an error. Nothing was acknowledged, so Telegram repeats it."""
         match error:
             case TelegramRateLimited(seconds=seconds):
                 self._traffic.pause_all(time.monotonic(), seconds)
@@ -187,7 +187,7 @@ class UpdatePoller:
         self._arrived({incoming.chat_id for incoming in taken})
 
     async def _read(self, update: "Update") -> ParsedUpdate:
-        """One that cannot be read is passed over, and the log says so: it must not hold up the others."""
+        """Parse an update. One that cannot be parsed is skipped and logged: it must not block others."""
         try:
             if update.to_dict().keys() - {"update_id"}:
                 return read_update(update, self._name)
@@ -212,7 +212,7 @@ class UpdatePoller:
             self._reply(sender.chat_id, REFUSAL.format(id=sender.user_id))
 
     def _tell_full(self, chat_id: int) -> None:
-        """Not each time that the same message is given again."""
+        """Reply that the inbox is full, once for the same message."""
         now = time.monotonic()
         if now - self._told_full.get(chat_id, -TELL_FULL_SECONDS) >= TELL_FULL_SECONDS:
             self._told_full[chat_id] = now
@@ -224,7 +224,7 @@ class UpdatePoller:
         sending.add_done_callback(self._replies.discard)
 
     async def _send(self, chat_id: int, text: str) -> None:
-        """Once, and if it does not arrive, it does not."""
+        """Send once; a failure is ignored."""
         lane = ChatRateLimiter(chat_id, PRIVATE_CHAT_LIMIT, self._traffic)
         await lane.free()
         with suppress(TelegramApiError):

@@ -1,7 +1,7 @@
-"""A question as buttons and replies: what is shown, and what a press or a reply makes of it.
+"""Questions as buttons and replies: what is shown, and how a press or reply changes the answer.
 
-How far the person has come is a small state that is stored after each step. It holds what was chosen and
-filled in, and which of its parts is asked now. An answer is judged by the question's desk, as any other.
+The progress is a small state, stored after each step: what was chosen and filled in, and which part is
+asked now. `QuestionService` validates the answer, as any other.
 """
 
 import re
@@ -30,9 +30,9 @@ AnswerState = dict[str, Any]
 
 MAX_LABEL = 60
 RATINGS_IN_ROW = 6
-# What a person writes for nothing: Telegram sends no empty message.
+# A reply that means "empty": Telegram sends no empty message.
 SKIP_REPLY = "-"
-# In a plan the address is written out: it is built as it was written.
+# In a plan, show the address: it is built as written.
 _LINK = re.compile(r"\[([^\[\]\n]{1,400})\]\(([^\s()]+)\)")
 
 
@@ -48,7 +48,7 @@ class AnswerInProgress:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPrompt:
-    """A part of a question that is asked in a message of its own. `number` tells it from those before."""
+    """A part of a question, asked in a separate message. `number` distinguishes it from earlier ones."""
 
     number: int
     text: str
@@ -58,7 +58,7 @@ class QuestionPrompt:
 AnswerStep = CompleteAnswer | AnswerInProgress
 
 
-# -- what is shown -----------------------------------------------------------------------------------
+# -- display -----------------------------------------------------------------------------------------
 
 
 def question_markdown(widget: Widget) -> str:
@@ -100,7 +100,7 @@ def _described(named: list[tuple[str, str]]) -> list[str]:
 
 def question_buttons(widget: Widget, question_id: str, state: AnswerState) -> ButtonRows:
     if state.get("prompt"):
-        # It has gone on to a message of its own.
+        # The question continues in a separate message.
         return ()
     match widget:
         case Selection():
@@ -165,7 +165,7 @@ def _button(label: str, question_id: str, action: str) -> MessageButton:
 
 
 def current_prompt(widget: Widget, question_id: str, state: AnswerState) -> QuestionPrompt | None:
-    """What is asked in a message of its own now."""
+    """The part that is asked in a separate message now, if any."""
     number = int(state.get("prompt", 0))
     reason = f"{state['reason']}\n" if state.get("reason") else ""
     if isinstance(widget, Form):
@@ -210,11 +210,11 @@ def _field_buttons(field: FormField, at: int, question_id: str, state: AnswerSta
     return rows
 
 
-# -- what a press or a reply makes of it -------------------------------------------------------------
+# -- presses and replies -----------------------------------------------------------------------------
 
 
 def apply_button(widget: Widget, state: AnswerState, action: str) -> AnswerStep | None:
-    """None: that button does not belong to what is asked now."""
+    """Apply a press; None if the button does not belong to the part asked now."""
     if isinstance(widget, Form):
         return _field_pressed(widget, state, action)
     if state.get("prompt"):
@@ -291,7 +291,7 @@ def _field_pressed(form: Form, state: AnswerState, action: str) -> AnswerStep | 
 
 
 def apply_reply(widget: Widget, state: AnswerState, words: str) -> AnswerStep | None:
-    """None: it takes no words now."""
+    """Apply a reply; None if no text is expected now."""
     said = "" if words.strip() == SKIP_REPLY else words.strip()
     match widget:
         case Form():
@@ -316,7 +316,7 @@ def apply_reply(widget: Widget, state: AnswerState, words: str) -> AnswerStep | 
 
 
 def _filled(form: Form, state: AnswerState, said: str) -> AnswerStep:
-    """The next field, the same again with the reason, or all of them."""
+    """The next field, the same one again with the reason, or the complete answer."""
     at, number = int(state.get("at", 0)), int(state.get("prompt", 0)) + 1
     field = form.fields[at]
     try:
@@ -332,12 +332,12 @@ def _filled(form: Form, state: AnswerState, said: str) -> AnswerStep:
 
 
 def needs_new_prompt(widget: Widget, state: AnswerState, *, by_press: bool) -> bool:
-    """Whether an answer that did not fit is asked for in a message of its own. Else the buttons stay."""
+    """Whether a rejected answer is asked for again in a separate message. Otherwise the buttons stay."""
     return not isinstance(widget, Selection) and (bool(state.get("prompt")) or not by_press)
 
 
 def with_rejection(state: AnswerState, reason: str) -> AnswerState:
-    """The answer did not fit: ask the last part again, with the reason."""
+    """The answer was rejected: ask the last part again, with the reason."""
     return {**state, "reason": reason, "prompt": int(state.get("prompt", 0)) + 1}
 
 

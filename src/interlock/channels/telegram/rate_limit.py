@@ -1,6 +1,6 @@
-"""How much Telegram takes, of each chat and of all: every request to a chat passes here.
+"""Telegram's rate limits, per chat and overall: every request to a chat passes here.
 
-A wait that Telegram asks for is kept by all requests to that chat, whichever of them it was asked of.
+A flood wait applies to all requests to the chat, whichever request got it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _log = StructuredLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """How much a chat takes: so many requests in so many seconds, and a growing text only now and then."""
+    """A chat's limit: requests per interval, and the interval between updates of a growing text."""
 
     requests: int
     seconds: float
@@ -25,7 +25,7 @@ class RateLimit:
 
     @property
     def soft_requests(self) -> int:
-        """What is left of it is kept for what must be shown."""
+        """The share for intermediate updates; the rest is reserved for final content."""
         return max(1, self.requests * 3 // 4)
 
 
@@ -35,7 +35,7 @@ ALL_CHATS_LIMIT = RateLimit(requests=25, seconds=1.0, soft_seconds=0.0)
 
 
 class SlidingWindowCounter:
-    """Counts requests within a stretch of time."""
+    """Counts requests in a sliding time window."""
 
     def __init__(self, pace: RateLimit) -> None:
         self._pace = pace
@@ -55,7 +55,7 @@ class SlidingWindowCounter:
 
 
 class BotRateLimiter:
-    """All chats of the bot together. Where two of them are flooded at once, it is the bot that is."""
+    """The limit of all chats together. Flood waits in two chats at once count as one of the whole bot."""
 
     def __init__(
         self, pace: RateLimit = ALL_CHATS_LIMIT, *, may_speak: Callable[[], bool] = lambda: True
@@ -81,12 +81,12 @@ class BotRateLimiter:
             self._silent_until = max(self._silent_until, *self._flooded.values())
 
     def pause_all(self, now: float, seconds: float) -> None:
-        """It was asked of a request that is to no chat."""
+        """A flood wait of a request that concerns no chat."""
         self._silent_until = max(self._silent_until, now + seconds)
 
 
 class ChatRateLimiter:
-    """The way to one chat."""
+    """The limit of one chat."""
 
     def __init__(self, chat_id: int, pace: RateLimit, traffic: BotRateLimiter) -> None:
         self.chat_id = chat_id
@@ -105,7 +105,7 @@ class ChatRateLimiter:
             await asyncio.sleep(wait)
 
     async def go(self, request: Callable[[], Awaitable[object]]) -> None:
-        """Ask `wait_seconds` before. Nothing is sent once another process may speak for the bot."""
+        """Send a request; check `wait_seconds` first. Nothing is sent once the lease may be lost."""
         if not self._traffic.may_speak():
             raise TelegramUnreachable("another process may have taken over this bot")
         now = time.monotonic()

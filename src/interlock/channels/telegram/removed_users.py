@@ -1,4 +1,4 @@
-"""What people had asked for who are not listed any more: it is cancelled, and the log says why."""
+"""Cancels tasks of people who are no longer listed, and records why."""
 
 from contextlib import suppress
 
@@ -22,7 +22,7 @@ def is_from_removed_user(admission: AccessControl, each: IncomingMessage | Displ
 async def cancel_tasks_of_removed_users(
     records: TelegramStore, admission: AccessControl, services: TelegramServices
 ) -> int:
-    """Cancel the unfinished tasks of people and groups that were taken off the lists; how many."""
+    """Cancel the unfinished tasks of people and groups removed from the lists. Returns their number."""
     shown = [
         (task.task_id, task.user_id)
         for task in await records.open_tasks()

@@ -1,4 +1,4 @@
-"""What the bot works with, and its own settings."""
+"""The services and settings of the bot."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from interlock.sessions.mode_switch import ModeSwitch
 
 @dataclass(frozen=True, slots=True)
 class UndoneChange:
-    """One change of a file: where it is, what was done, and why it was left, if it was."""
+    """One undone change: its file, the action, and why it was not undone, if so."""
 
     path: str
     action: str
@@ -40,12 +40,12 @@ class TelegramServices:
     open_modes: frozenset[ToolMode]
     questions: QuestionService
     tasks: TaskService
-    # What may be done in a session now, as told to that person; None: in one that is still to be made.
+    # The authority of a session for that person; None: of a session not created yet.
     authority: Callable[[str | None, str], Awaitable[Authority]]
-    # The changes of a task taken back, as whom; raises `NothingToUndo`.
+    # Undo a task's changes as an actor; raises `NothingToUndo`.
     undo: Callable[[str, str], Awaitable[list[UndoneChange]]]
 
 
 def person(user_id: int) -> str:
-    """Who it is, as the log names them."""
+    """The actor name of a Telegram user in the log."""
     return f"telegram:{user_id}"

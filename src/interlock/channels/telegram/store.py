@@ -1,8 +1,7 @@
-"""What must outlive the process: where the bot is, what came in, which chat talks in which session, and
-which messages show what.
+"""The bot's persistent state: poll offset, inbox, sessions of chats, and displayed messages.
 
-What came in and the number up to which everything has come in are one transaction; so an update is taken
-in once, whenever the process ends.
+Incoming messages and the poll offset are stored in one transaction, so that each update is stored once,
+whenever the process ends.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ from interlock.redaction.redactor import Redactor
 
 _log = StructuredLogger(__name__)
 
-# How soon it is tried again to store or to read what could not be.
+# The delay before a failed read or write is retried.
 AGAIN_SECONDS = 1.0
 
 READ_POLL_OFFSET = "SELECT next_update, updated_us FROM telegram_bots WHERE bot_id = ?"
@@ -53,7 +52,7 @@ SELECT chat_id FROM telegram_inbox WHERE bot_id = ?
 UNION SELECT chat_id FROM telegram_tasks WHERE bot_id = ?
 """
 
-# A session that was deleted is no longer talked in; one that is about to be made is not there yet.
+# Ignore deleted sessions; one about to be created does not exist yet.
 READ_SESSION = """
 SELECT c.session_id FROM telegram_chats c WHERE c.bot_id = ? AND c.chat_id = ?
     AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = c.session_id AND s.deleted_us IS NOT NULL)
@@ -73,7 +72,7 @@ OPEN_TASKS = f"SELECT {_TASK} FROM telegram_tasks WHERE bot_id = ? ORDER BY task
 NOTE_SHOWN = "UPDATE telegram_tasks SET shown = ? WHERE task_id = ?"
 END_TASK = "DELETE FROM telegram_tasks WHERE task_id = ?"
 
-# Also those that this bot's chats are told nothing of any more.
+# Includes tasks that the chats no longer display.
 UNFINISHED_TASKS = """
 SELECT t.id, t.who FROM tasks t
 WHERE substr(t.who, 1, 9) = 'telegram:' AND t.status IN ('queued', 'running', 'waiting')
@@ -95,7 +94,7 @@ END_QUESTIONS = "DELETE FROM telegram_questions WHERE task_id = ?"
 
 @dataclass(frozen=True, slots=True)
 class InboxEntry:
-    """Something that came in and was not dealt with. With a task's id it is to be put as that task."""
+    """An incoming message not processed yet. With a task id, it is to be queued as that task."""
 
     incoming: IncomingMessage
     received_us: int
@@ -104,7 +103,7 @@ class InboxEntry:
 
 @dataclass(frozen=True, slots=True)
 class DisplayedTask:
-    """A task whose end its chat was not told yet. `shown` has the messages that show it, by name."""
+    """A task whose end its chat has not shown yet. `shown` maps names to the messages that show it."""
 
     task_id: str
     chat_id: int
@@ -121,7 +120,7 @@ class PollOffset:
 
 
 class TelegramStore:
-    """Of one bot, and written only by who holds its lease."""
+    """The state of one bot, written only by the holder of its lease."""
 
     def __init__(self, database: Database, log: EventLog, redactor: Redactor, lease: BotLease) -> None:
         self._database = database
@@ -130,7 +129,7 @@ class TelegramStore:
         self._lease = lease
         self._bot = lease.bot_id
 
-    # -- what comes in --
+    # -- inbox --
 
     async def place(self) -> PollOffset | None:
         rows = await self._database.read(lambda db: db.query(READ_POLL_OFFSET, (self._bot,)))
@@ -155,7 +154,7 @@ class TelegramStore:
         return [InboxEntry(IncomingMessage.from_json(row[1]), row[2], row[3]) for row in rows]
 
     async def seal(self, group: Sequence[IncomingMessage], task: DisplayedTask) -> None:
-        """From now on these are this task, in this session, whatever comes behind them."""
+        """Assign the messages to a task and its session, whatever arrives after them."""
 
         def work(transaction: Transaction) -> None:
             self._begin(transaction)
@@ -170,7 +169,7 @@ class TelegramStore:
         await self._events.transact(SYSTEM_STREAM, work)
 
     async def done(self, group: Sequence[IncomingMessage], *, dropped_task: str | None = None) -> None:
-        """They were dealt with; a task that came of nothing is forgotten with them."""
+        """Delete processed messages, and a task that was never queued."""
 
         def work(transaction: Transaction) -> None:
             self._begin(transaction)
@@ -198,7 +197,7 @@ class TelegramStore:
 
         await self._events.transact(SYSTEM_STREAM, work)
 
-    # -- what is shown --
+    # -- displayed tasks --
 
     async def task(self, task_id: str) -> DisplayedTask | None:
         rows = await self._database.read(lambda db: db.query(READ_TASK, (task_id,)))
@@ -209,13 +208,13 @@ class TelegramStore:
         return [_task_of(row) for row in rows]
 
     async def unfinished_tasks(self) -> list[tuple[str, int]]:
-        """What was asked for in sessions of this bot's chats, and who in Telegram did."""
+        """Unfinished tasks of this bot's chats, and the Telegram users who sent them."""
         rows = await self._database.read(lambda db: db.query(UNFINISHED_TASKS, (self._bot,)))
         named = [(str(row[0]), str(row[1]).partition(":")[2]) for row in rows]
         return [(task_id, int(user_id)) for task_id, user_id in named if user_id.isdecimal()]
 
     async def note_shown(self, task_id: str, name: str, message_id: int | None) -> None:
-        """Which message shows this part of it; None: none any more."""
+        """Record which message shows this part of the task; None if none does any more."""
 
         def work(transaction: Transaction) -> None:
             self._begin(transaction)
@@ -230,7 +229,10 @@ class TelegramStore:
         await self._events.transact(SYSTEM_STREAM, work)
 
     async def end(self, task: DisplayedTask, event: Event | None, scope: EventScope) -> None:
-        """The chat knows how it ended, or never will; told in its session where that is still there."""
+        """Record that the chat shows the end, or never will.
+
+        `event` goes to the session, if it still exists.
+        """
 
         def work(transaction: Transaction) -> None:
             self._begin(transaction)
@@ -243,7 +245,7 @@ class TelegramStore:
     # -- questions --
 
     async def ask(self, question_id: str, task: DisplayedTask) -> dict[str, Any]:
-        """How far the person has come with it."""
+        """Record a question and return the state of its answer."""
 
         def work(transaction: Transaction) -> dict[str, Any]:
             self._begin(transaction)
@@ -257,7 +259,7 @@ class TelegramStore:
         return await self._events.transact(SYSTEM_STREAM, work)
 
     async def question(self, question_id: str) -> tuple[DisplayedTask, dict[str, Any]] | None:
-        """The task that asked it here, and how far the person has come."""
+        """The task that asked it in this chat, and the state of its answer."""
 
         def read(connection: DbConnection) -> tuple[DisplayedTask, dict[str, Any]] | None:
             rows = connection.query(READ_QUESTION, (sanitize_text(question_id),))
@@ -267,7 +269,7 @@ class TelegramStore:
         return await self._database.read(read)
 
     async def note_state(self, question_id: str, state: dict[str, Any], by: IncomingMessage) -> None:
-        """With it, what brought the person there was dealt with: else it would be a step once more."""
+        """Store the state and delete the message that led to it, so that it is not applied twice."""
         text = orjson.dumps(self._redactor.value(state)).decode()
 
         def work(transaction: Transaction) -> None:
@@ -278,7 +280,7 @@ class TelegramStore:
         await self._events.transact(SYSTEM_STREAM, work)
 
     async def note_answer(self, incoming: IncomingMessage, question_id: str) -> None:
-        """From now on this is the answer to that question, and no message, even if it is closed by then."""
+        """Mark a message as the answer to a question, even if the question is closed by then."""
         document = replace(incoming, answers=question_id).as_json()
 
         def work(transaction: Transaction) -> None:
@@ -288,7 +290,7 @@ class TelegramStore:
         await self._events.transact(SYSTEM_STREAM, work)
 
     async def question_of_message(self, chat_id: int, message_id: int) -> str | None:
-        """The question that a message of the bot's asks, or a part of it."""
+        """The question that a message of the bot asks, in whole or in part."""
         rows = await self._database.read(lambda db: db.query(QUESTIONS_OF_CHAT, (self._bot, chat_id)))
         for question_id, shown in rows:
             for name, shown_by in orjson.loads(shown).items():
@@ -296,10 +298,10 @@ class TelegramStore:
                     return str(question_id)
         return None
 
-    # -- names --
+    # -- ids --
 
     def task_id(self, first: IncomingMessage) -> str:
-        """The same message is the same task, however often it is taken up."""
+        """A task id derived from the message: processing it again yields the same task."""
         return f"t_{self._digest('task', first)}"
 
     def session_id(self, first: IncomingMessage) -> str:
@@ -310,7 +312,7 @@ class TelegramStore:
         return sha256(named.encode()).hexdigest()[:16]
 
     def _begin(self, transaction: Transaction) -> None:
-        """Nothing is stored by a process that does not speak for the bot any more."""
+        """Check the lease: a process that lost it stores nothing."""
         transaction.next_seq()
         self._lease.check(transaction)
 
@@ -319,7 +321,7 @@ class TelegramStore:
 
 
 async def retry_until_stored(store: Callable[[], Awaitable[None]]) -> None:
-    """What nobody would tell again is stored as soon as the store takes it."""
+    """Retry a write until the store accepts it: the data would otherwise be lost."""
     while True:
         try:
             return await store()

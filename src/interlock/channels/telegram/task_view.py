@@ -1,7 +1,7 @@
-"""Shows one task in its chat: the text as it grows, the tools in one line, questions, and how it ended.
+"""Displays one task in its chat: growing text, tool calls in one line, questions, and the end.
 
-It is made from the log alone, so that after a restart it comes out the same; the messages that are there
-already are then changed instead of sent again.
+It is rendered from the log alone, so that it is the same after a restart; messages sent before are then
+edited instead of sent again.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ from interlock.questions.rendering import answer_text
 from interlock.questions.widgets import Widget, read_widget
 from interlock.redaction.redactor import Redactor
 
-# How often a growing text is made ready to be shown.
+# The interval at which a growing text is rendered.
 TEXT_SECONDS = 0.3
 EMPTY = "(empty answer)"
 
 
 class TaskView:
-    """`ended` is called once the chat shows how the task ended, with the messages that tell it."""
+    """The messages of one task. `ended` is called once they show how the task ended."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class TaskView:
                 self._hear_event(cast("EventData", data))
         await self._tell_if_over()
 
-    # -- the text --
+    # -- text --
 
     def _hear_text(self, entry: StreamChunk, *, is_stored: bool) -> None:
         if entry["done"]:
@@ -110,7 +110,7 @@ class TaskView:
         self._show_text(f"text:{len(self._texts) - 1}", self._texts[-1], soft=soft)
 
     def _show_text(self, name: str, text: str, *, soft: bool = False) -> list[OutgoingMessage]:
-        """As many messages as it takes, and none that are left over from a longer one."""
+        """Show a text in as many messages as it needs, and delete those left from a longer one."""
         shown = [
             MessageContent.of(part.text) for part in split_message(self._redactor.text(text), MAX_UNITS)
         ]
@@ -137,7 +137,7 @@ class TaskView:
                 settled=self._settled,
             )
             if outgoing.message_id is not None and content.wants_reply:
-                # Telegram changes no message that wants a reply, and it says the same.
+                # Telegram cannot edit a message that forces a reply, and its content is the same.
                 outgoing.shown = content
             self._outbox.put(outgoing)
         else:
@@ -163,7 +163,7 @@ class TaskView:
         self.show_question(question_id, state)
 
     def show_question(self, question_id: str, state: AnswerState) -> None:
-        """As far as the person has come with it."""
+        """Show a question with the current state of its answer."""
         widget = self._widgets.get(question_id)
         if widget is None:
             return
@@ -183,7 +183,7 @@ class TaskView:
             self._show(f"prompt:{question_id}:{prompt.number}", content)
 
     def _show_parts(self, question_id: str, markdown: str, buttons: Any = ()) -> None:
-        """The buttons stand below the last one."""
+        """Show a question in parts, with the buttons below the last one."""
         parts = [part for part in split_message(self._redactor.text(markdown)) if part.text.strip()]
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
@@ -216,10 +216,10 @@ class TaskView:
                 )
         self._show_parts(question_id, f"{question_markdown(widget)}\n\n{outcome}")
 
-    # -- the end --
+    # -- end --
 
     def _end(self, ending: str) -> None:
-        """`ending` is what is to be said instead of an answer."""
+        """Show the end. `ending` is the text shown instead of an answer."""
         if self._drawing is not None:
             self._draw(soft=False)
         if ending:
@@ -232,7 +232,7 @@ class TaskView:
         self._is_over = True
 
     def _remove_leftovers(self) -> None:
-        """A text that was being shown before a restart, and came out shorter after it."""
+        """Delete messages left from before a restart, if the text became shorter."""
         for name, message_id in self.task.shown.items():
             if name.startswith("text:") and name not in self._outgoing_messages:
                 outgoing = self._outgoing_messages[name] = OutgoingMessage(
@@ -241,7 +241,7 @@ class TaskView:
                 self._outbox.put(outgoing)
 
     def _answer_messages(self) -> list[OutgoingMessage]:
-        """The messages that tell how it ended."""
+        """The messages that show how the task ended."""
         ending = [outgoing for name, outgoing in self._outgoing_messages.items() if name.startswith("end:")]
         last = f"text:{len(self._texts) - 1}:"
         return ending or [
@@ -266,7 +266,7 @@ class TaskView:
 
     @property
     def fault(self) -> str:
-        """Why the end could not be told."""
+        """Why the end could not be shown."""
         return next((outgoing.fault for outgoing in self._answer_messages() if outgoing.fault), "")
 
     async def _note(self, outgoing: OutgoingMessage) -> None:

@@ -1,4 +1,4 @@
-"""What tools do for a task, in one line, and below it what was refused."""
+"""The tool calls of a task in one line, followed by the refusals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from interlock.feed.render import ToolCallData, ToolDeniedData, ToolResultData
 
 MAX_ARGUMENT = 80
 MAX_DENIALS = 3
-# The argument that says most of what a call is about.
+# The arguments that best describe a call.
 _DESCRIPTIVE_ARGUMENTS = ("path", "cmd", "command", "pattern", "query", "source", "url", "prompt", "topic")
 
 
 @dataclass(slots=True)
 class ToolActivity:
-    """In the order of the log. Questions are shown by themselves and not counted."""
+    """The calls, in the order of the log. Questions are shown separately and not counted."""
 
     _calls: dict[str, str] = field(default_factory=dict)
     _states: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class ToolActivity:
         self._denials.append(denial)
 
     def markdown(self) -> str:
-        """Names and paths are not Markdown; whoever shows it takes it as it is."""
+        """The text to show. Names and paths are not Markdown; show it without rendering."""
         count = len(self._calls)
         state = self._states.get(self._last, "")
         calls = f"{count} {'call' if count == 1 else 'calls'}"

@@ -1,4 +1,4 @@
-"""One thing that came from Telegram, in our own words: who, where, and what."""
+"""A Telegram update in our own types: sender, chat and content."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ LARGEST_NUMBER = 2**62
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?:\s+(.*))?", re.DOTALL)
 
 
-# Anything else with a slash is told to be no command, and not repeated.
+# Other text with a slash is answered as an unknown command, without quoting it.
 KNOWN_COMMANDS = frozenset({"start", *slash_commands_for(Surface.telegram)})
 
 
@@ -27,7 +27,7 @@ class IncomingKind(StrEnum):
     text = "text"
     command = "command"
     press = "press"
-    # A picture, a voice, a sticker: nothing that can be read.
+    # A picture, voice message or sticker: nothing that can be read.
     other = "other"
 
 
@@ -39,18 +39,18 @@ class BotIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSender:
-    """Who sent it where, as Telegram vouches for it. What a message says of itself does not count."""
+    """Sender and chat as Telegram vouches for them. What a message claims does not count."""
 
     user_id: int
     chat_id: int
     is_private: bool
-    # Not a bot, not a channel, not a group speaking for somebody.
+    # Not a bot, a channel, or a group posting anonymously.
     is_person: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
-    """Something to be dealt with. `text` is a message's text, a command's rest or a button's data."""
+    """An incoming message to process. `text` is its text, a command's rest or a button's data."""
 
     update_id: int
     kind: IncomingKind
@@ -64,11 +64,11 @@ class IncomingMessage:
     sent_s: int = 0
     reply_to: int | None = None
     press_id: str = ""
-    # Pictures that were sent together.
+    # Identifies pictures sent together.
     album: str = ""
-    # Its session, once it is known which task it becomes.
+    # The session, once its task is known.
     session_id: str = ""
-    # The question, once it is known that it answers one.
+    # The question, once it is known to answer one.
     answers: str = ""
 
     def as_json(self) -> str:
@@ -84,14 +84,14 @@ class IncomingMessage:
 class ParsedUpdate:
     update_id: int
     sender: MessageSender | None = None
-    # None: not for this bot, or of a kind that is passed over.
+    # None: not for this bot, or of an ignored kind.
     incoming: IncomingMessage | None = None
 
 
 def read_update(update: "Update", bot: BotIdentity) -> ParsedUpdate:
-    """Edited messages, channels and whatever Telegram invents next are passed over.
+    """Parse an update. Edited messages, channels and unknown kinds are ignored.
 
-    One that is not of the form which the library promises, and does not check, raises.
+    Raises if it lacks the form that the library promises but does not check.
     """
     if update.message is not None:
         arrived = _message(update.update_id, update.message, bot)
@@ -105,7 +105,7 @@ def read_update(update: "Update", bot: BotIdentity) -> ParsedUpdate:
 
 
 def _check(incoming: IncomingMessage) -> None:
-    """Else it could not be stored, nor anything that came with it."""
+    """Check ranges: an invalid id could not be stored, nor anything that came with it."""
     numbers = [incoming.chat_id, incoming.user_id, incoming.message_id, incoming.sent_s]
     numbers += [] if incoming.reply_to is None else [incoming.reply_to]
     for number in numbers:
@@ -146,7 +146,7 @@ def _message(update_id: int, message: "Message", bot: BotIdentity) -> ParsedUpda
 
 
 def _meaning(message: "Message", text: str, bot: BotIdentity) -> tuple[IncomingKind | None, str, str]:
-    """What others wrote and somebody passed on is no command."""
+    """The kind, command and text of a message. Forwarded text is never a command."""
     is_own = message.forward_origin is None and message.via_bot is None
     found = _COMMAND.fullmatch(text) if message.text and is_own else None
     if found is not None:
@@ -160,7 +160,7 @@ def _meaning(message: "Message", text: str, bot: BotIdentity) -> tuple[IncomingK
 
 
 def _has_content(message: "Message") -> bool:
-    """Not that somebody joined a group or pinned a message."""
+    """Whether it has content, unlike notices of members joining or messages being pinned."""
     return message.effective_attachment is not None
 
 
@@ -189,7 +189,7 @@ def _without_name(text: str, bot: BotIdentity) -> str:
 
 
 def _press(update_id: int, query: "CallbackQuery") -> ParsedUpdate:
-    """Who pressed counts, not who wrote the message."""
+    """Parse a button press. The sender is the person who pressed, not the author of the message."""
     message = query.message
     if message is None or query.data is None or message.chat.type == "channel":
         return ParsedUpdate(update_id)

@@ -1,8 +1,8 @@
-"""Ctrl-C while something is carried out for a person at a terminal.
+"""Ctrl-C while a task runs for a person at a terminal.
 
-The first one cancels what is worked on: something that was put earlier, or what was said. The second does
-not wait for it, and one more leaves. What was cancelled stops here at once. It is written down as soon as
-the store takes it, and before that nobody leaves without being told.
+The first cancels the task at work: an earlier one, or the one just sent. The second does not wait for it,
+and a third exits. A cancelled task stops here at once. The cancellation is stored as soon as the store
+accepts it; exiting before that prints a warning.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
 
 
 class InterruptHandler:
-    """Of one thing that is carried out in one session, by whoever works or follows there.
+    """Handles Ctrl-C for one request in one session, whether this process works on it or follows.
 
-    `leaves_nothing`: whoever gives this up gives up all of it, whatever is worked on before it.
+    With `leaves_nothing`, an interrupt cancels the request itself, even while an earlier task runs.
     """
 
     def __init__(
@@ -50,7 +50,10 @@ class InterruptHandler:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """In the main thread: whoever runs this in another one has other ways to cancel."""
+        """Handle SIGINT in this context.
+
+        Only in the main thread; elsewhere the caller cancels in other ways.
+        """
         loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
         try:
             loop.add_signal_handler(signal.SIGINT, self._interrupted)
@@ -62,12 +65,15 @@ class InterruptHandler:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            # It would be Python's own instead, which breaks off whatever the loop is at.
+            # Otherwise Python's default handler is installed, which interrupts the event loop anywhere.
             signal.signal(signal.SIGINT, before)
             self._give_up()
 
     async def begin_task(self, begin: Callable[[], Awaitable[Task]]) -> Task:
-        """What is begun cannot be called back: interrupted meanwhile, it is cancelled once it is there."""
+        """Start the task.
+
+        It cannot be aborted midway: if interrupted meanwhile, it is cancelled afterwards.
+        """
         self._is_begun = True
         try:
             task = await begin()
@@ -84,7 +90,7 @@ class InterruptHandler:
         return bool(self._writing)
 
     async def written_down(self) -> None:
-        """Until the store says of everything that was cancelled here that it is."""
+        """Wait until the store has recorded every cancellation made here."""
         await asyncio.gather(*self._writing)
 
     def _interrupted(self) -> None:
@@ -112,7 +118,7 @@ class InterruptHandler:
         self._write_soon(self._write(task_ids))
 
     async def _cancel_elsewhere(self, own: str) -> None:
-        """What was put earlier may be at work in another process; else it is what was said."""
+        """Cancel an earlier task running in another process; if there is none, cancel our own."""
         running = await self._stubbornly(
             lambda: self._tasks.list_tasks(session_id=self._session_id, status=TaskStatus.running)
         )

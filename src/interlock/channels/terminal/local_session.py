@@ -1,7 +1,7 @@
-"""One person's conversation with one session, from a terminal or a script.
+"""A conversation with one session, from a terminal or a script.
 
-What is said is worked on in this process, under the session's lease and with what was opened here. Where
-another process holds the session, that one works, and the log tells how it goes.
+Messages are worked on in this process, under the session's lease and with the modes opened here. If another
+process holds the session, that one works, and this one follows the log.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ from interlock.sessions.leases import Lease, SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Message, Role
 
-# How often the store is asked for cancels, and for what another process has done.
+# How often the store is polled for cancellations and for progress of another process.
 LOOK_SECONDS = 0.3
-# How often a session that another process holds is asked for: that process may have died.
+# How often the lease is requested while another process holds it: that process may have died.
 TAKE_SECONDS = 3.0
-# After these something is put again where nobody knows whether the store took it.
+# Delays before a message is queued again, if it is unknown whether the store accepted it.
 PUT_RETRY_SECONDS = (0.1, 0.5, 1.0)
 
 ShowEvent = Callable[[AgentEvent], None]
@@ -54,7 +54,7 @@ ShowEvent = Callable[[AgentEvent], None]
 
 @dataclass(slots=True)
 class _TaskProgress:
-    """The task that came of it, and the number of the last message of it that was shown."""
+    """The task, and the number of its last message that was shown."""
 
     task: Task | None = None
     shown: int = 0
@@ -87,10 +87,10 @@ class LocalSession:
         self._work = work
 
     async def say(self, text: str, *, leaves_nothing: bool = False) -> Task:
-        """Until it is answered, has failed, was cancelled, or waits for an answer of the person's.
+        """Send a message and wait until the task ends or waits for an answer from the person.
 
-        Where an earlier task of the session waits for one, it is that task. `leaves_nothing`: an interrupt
-        cancels what was said, also while something earlier is worked on.
+        If an earlier task of the session waits for one, that task is returned. With `leaves_nothing`, an
+        interrupt cancels the new task, even while an earlier one runs.
         """
 
         task_id = new_task_id()
@@ -99,7 +99,8 @@ class LocalSession:
             for delay in PUT_RETRY_SECONDS:
                 with suppress(StoreUnavailable):
                     return await self._put(text, task_id)
-                # Perhaps it was put, and only the answer got lost: whoever said it again would have two.
+                # It may have been stored with only the reply lost: retry under the same id, to avoid a
+                # duplicate.
                 await asyncio.sleep(delay)
             return await self._put(text, task_id)
 
@@ -109,7 +110,7 @@ class LocalSession:
         return await self._tasks.put(self.session_id, text, who=self._person, task_id=task_id)
 
     async def answer(self, question: Question, given: Mapping[str, Any]) -> Task:
-        """Go on with the task that asked. Raises `InvalidAnswer` where it does not fit."""
+        """Answer a question and continue its task. Raises `InvalidAnswer` if it is not valid."""
 
         async def begin() -> Task:
             await self._questions.answer(question.id, given, who=self._person)
@@ -118,11 +119,11 @@ class LocalSession:
         return await self._carried_out(begin)
 
     async def run_until_idle(self, begin: Callable[[], Awaitable[Task]]) -> Task:
-        """Whatever task `begin` puts into this session or knows of it: until it rests, as above."""
+        """Run the task that `begin` creates or finds, until it ends or waits for an answer."""
         return await self._carried_out(begin)
 
     async def unfinished(self) -> Task | None:
-        """What was being worked on here when somebody left, or the process ended."""
+        """The oldest unfinished task of the session, if any."""
         for task in reversed(await self._tasks.list_tasks(session_id=self.session_id)):
             if not task.status.is_end:
                 return task
@@ -135,7 +136,7 @@ class LocalSession:
         return await self._carried_out(begin)
 
     async def open_question(self, task: Task) -> Question | None:
-        """What the task waits for."""
+        """The question that the task waits for."""
         for question in await self._questions.open_questions(self.session_id):
             if question.task == task.id:
                 return question
@@ -146,7 +147,7 @@ class LocalSession:
             await self._tasks.cancel(task.id, who=self._person)
         return await self._tasks.get(task.id)
 
-    # -- working on it --
+    # -- running --
 
     async def _carried_out(
         self, begin: Callable[[], Awaitable[Task]], *, leaves_nothing: bool = False
@@ -162,7 +163,8 @@ class LocalSession:
                 except StoreError as error:
                     if not interrupts.were_received or not is_transient(error):
                         raise
-                    # What was cancelled is not left to others while they know nothing of it.
+                    # Record cancellations before releasing the session: other processes do not know of them
+                    # yet.
                     await interrupts.written_down()
                     await asyncio.sleep(LOOK_SECONDS)
             await interrupts.written_down()
@@ -171,7 +173,7 @@ class LocalSession:
     async def _run_or_follow(
         self, said: _TaskProgress, begin: Callable[[], Awaitable[Task]], interrupts: InterruptHandler
     ) -> None:
-        """The lease comes first: nobody else can take up what is put here under what is open here."""
+        """Take the lease first: no other process can start the task with other open modes."""
         async with AsyncExitStack() as stack:
             lease: Lease | None = None
             with suppress(SessionBusy):
@@ -179,7 +181,7 @@ class LocalSession:
                 lease = await stack.enter_async_context(held)
             task = said.task = said.task or await interrupts.begin_task(begin)
             if lease is not None:
-                # Lost while the store took its time: then it is asked for again, or followed.
+                # The lease was lost while the store was slow: take it again, or follow.
                 with suppress(SessionFenced):
                     await self._work_on(lease)
             else:
@@ -189,7 +191,7 @@ class LocalSession:
             said.task = ahead
 
     async def _waiting(self) -> Task | None:
-        """A task that waits for an answer holds up those behind it."""
+        """A task that waits for an answer, which blocks later ones."""
         found = await self._tasks.list_tasks(session_id=self.session_id, status=TaskStatus.waiting)
         return found[-1] if found else None
 
@@ -201,7 +203,7 @@ class LocalSession:
             try:
                 while not working.done():
                     await asyncio.wait({working}, timeout=LOOK_SECONDS)
-                    # A store that is away for a moment is waited for where the work is done.
+                    # If the store is unavailable for a moment, the worker waits for it.
                     with suppress(StoreError):
                         await self._work.deliver_cancels()
                 await working
@@ -218,7 +220,7 @@ class LocalSession:
     # -- following another process --
 
     async def _follow(self, task: Task, shown: int) -> int:
-        """For a while, or until it rests. Gives the number of the last message that was shown."""
+        """Follow for a while, or until idle. Returns the number of the last message shown."""
         until = asyncio.get_running_loop().time() + TAKE_SECONDS
         while True:
             present = await self._tasks.get(task.id)
@@ -232,12 +234,12 @@ class LocalSession:
 
 
 def _is_idle(task: Task) -> bool:
-    """Nobody works on it any more, or not before a person has answered."""
+    """Whether the task has ended or waits for an answer."""
     return task.status.is_end or task.status is TaskStatus.waiting
 
 
 def events_from_message(message: Message) -> Iterator[AgentEvent]:
-    """A stored message as the loop told it when it was new."""
+    """The events that the loop emitted for a stored message."""
     if message.role is Role.assistant:
         if message.content:
             yield TextDelta(0, 0, f"{message.content}\n")

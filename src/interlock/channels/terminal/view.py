@@ -1,4 +1,4 @@
-"""Shows a conversation on a terminal: text as it comes, a few lines for a call, denials in plain words."""
+"""Displays a conversation on a terminal: streamed text, a few lines per call, and denials."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ _DIM, _RED = "2", "31"
 
 @dataclass(slots=True)
 class TerminalWriter:
-    """One stream of text. Whatever comes from a model or a tool cannot drive the terminal."""
+    """Writes to one stream. Escapes control characters of models and tools."""
 
     stream: TextIO
     colours: bool
@@ -66,7 +66,10 @@ def null_writer() -> TerminalWriter:
 
 
 class TerminalView:
-    """`shows_text` off: the running text is left out, for whoever prints the whole answer at its end."""
+    """Displays events.
+
+    Without `shows_text`, deltas are omitted, for callers that print the answer at its end.
+    """
 
     def __init__(self, paper: TerminalWriter, *, shows_text: bool = True) -> None:
         self._writer = paper
@@ -81,7 +84,7 @@ class TerminalView:
         self.told_end = False
 
     def end_line(self) -> None:
-        """Whatever is written next, by whomever, begins a line of its own."""
+        """End the current line, so that the next output starts a new one."""
         self._writer.end_line()
 
     def show(self, event: AgentEvent) -> None:
@@ -100,7 +103,7 @@ class TerminalView:
             case ToolCallInfo() | ToolProgress() | ToolResultInfo() | ToolDenied():
                 self._show_call(event)
             case AskUser():
-                # The question is put by whoever can take the answer.
+                # The caller prompts for the answer.
                 self._writer.end_line()
             case _:
                 assert_never(event)
@@ -124,7 +127,7 @@ class TerminalView:
                 self._writer.line(f"    next: {event.next_action}", _DIM)
 
     def _name_call(self, call_id: str) -> None:
-        """Calls that run side by side tell of themselves in any order."""
+        """Name the call before its output if another came in between: concurrent calls interleave."""
         if call_id != self._last_card and call_id in self._cards:
             self._last_card = call_id
             self._writer.line(f"  < {self._cards[call_id]}", _DIM)
@@ -149,13 +152,13 @@ class TerminalView:
 
 def _call_line(call: ToolCallInfo) -> str:
     if call.tool_name == "ask_user" and isinstance(call.arguments, dict):
-        # The question itself is put to the person right away.
+        # The question itself is shown to the person right away.
         return f"ask_user {call.arguments.get('type', '')}".rstrip()
     return f"{call.tool_name} {_arguments(call.arguments)}".rstrip()
 
 
 def _arguments(arguments: Mapping[str, Any] | str) -> str:
-    """As a person reads them: name=value, long texts cut."""
+    """Arguments as name=value, with long texts cut."""
     if isinstance(arguments, str):
         return _clipped(arguments)
     return _clipped(" ".join(f"{name}={_value(value)}" for name, value in arguments.items()))

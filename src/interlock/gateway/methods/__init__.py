@@ -1,4 +1,4 @@
-"""Everything that can be asked for over a socket, by name. One module for each kind of thing."""
+"""All methods of the WebSocket protocol by name. One module per kind of object."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,13 +20,13 @@ ALL = {method.name: method for kind in _KINDS for method in kind.METHODS}
 
 __all__ = ["ALL", "Dispatcher", "Method"]
 
-# Of what looks at much of the store, so many at once: the others are not kept waiting by it.
+# Concurrent calls of methods that read much of the store: others must not wait behind them.
 MAX_HEAVY = 2
 REVOKED = "the token or browser login that sent this was revoked or logged out; nothing was changed"
 
 
 class Dispatcher:
-    """Finds the method, checks what it is given, and calls it."""
+    """Finds a method, validates its parameters, and calls it."""
 
     def __init__(
         self, services: GatewayServices, is_live: Callable[[ClientIdentity], Awaitable[bool]]
@@ -48,7 +48,7 @@ class Dispatcher:
         except Exception as error:
             if (told := public_error(error)) is None:
                 raise
-            # It may quote what was sent, and so a secret that should not have been.
+            # The message may quote the request, and so a secret.
             code, sentence = told
             raise RequestError(code, self._services.redactor.text(sentence)) from None
         if request.method == "server.info":

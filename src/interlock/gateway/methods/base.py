@@ -1,4 +1,4 @@
-"""What a method is: a name, what it takes, and a function."""
+"""The definition of a method: its name, parameters and function."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,23 +16,23 @@ from interlock.sessions.models import Session
 Given = TypeVar("Given", bound=MethodParams)
 Result = TypeVar("Result")
 
-# No id that is given out has anything else in it, and not every store could look for everything.
+# Generated ids contain nothing else, and not every store can look up arbitrary text.
 Identifier = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
 Count = Annotated[int, Field(ge=1, le=1000)]
 Seq = Annotated[int, Field(ge=0, lt=2**62)]
 
 
-# What was said is read a few messages at a time, until there is enough for one frame.
+# Messages are read a few at a time, until one frame is full.
 PAGE = 20
 MAX_PAGE_CHARS = 250_000
 
 
 class MethodCaller(Protocol):
-    """The socket that a request came by."""
+    """The socket that sent the request."""
 
     who: ClientIdentity
     subscriptions: set[str]
-    # What it asks about one session's following is done in the order it was asked.
+    # Subscription changes of one session are made in the order of the requests.
     turns: KeyedLock
 
     def tell(self, frame: Frame) -> None: ...
@@ -55,7 +55,7 @@ class MethodCall(Generic[Given]):
 
     @property
     def credential_id(self) -> str:
-        """What is started here ends when this is revoked."""
+        """The credential that starts things here; revoking it cancels them."""
         return self.caller.who.credential_id
 
 
@@ -64,24 +64,24 @@ class Method:
     name: str
     params: type[MethodParams]
     run: Callable[[MethodCall[Any]], Awaitable[Json]]
-    # All others are refused to a token or cookie that was revoked, however fresh that is.
+    # All other methods check the store for a revoked credential, however recent the revocation.
     only_reads: bool = False
-    # What comes from the log has no secrets in it; everything else is looked through once more.
+    # Results from the log are redacted already; all others are redacted again.
     is_stored: bool = False
-    # It may look at much of the store.
+    # May read much of the store.
     is_heavy: bool = False
-    # Only there when the operator opened modes.
+    # Available only if the operator opened modes.
     needs_modes: bool = False
 
 
 async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
-    """For what has several steps: a client that goes away between them does not leave it half done."""
+    """Run work of several steps to its end, even if the client disconnects in between."""
     doing = asyncio.create_task(work)
     try:
         return await asyncio.shield(doing)
     except asyncio.CancelledError:
         await asyncio.wait({doing})
-        # What went wrong with it, nobody is there to hear.
+        # The client is gone. Retrieve the exception so that asyncio does not log it.
         if not doing.cancelled():
             doing.exception()
         raise

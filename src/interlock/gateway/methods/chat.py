@@ -1,4 +1,4 @@
-"""Talking: a message becomes a task, and its frames come back under the request's id."""
+"""Chat: a message becomes a task, whose frames carry the request's id."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -76,7 +76,7 @@ async def send(call: MethodCall[ChatSendParams]) -> Json:
 
 
 async def _send_to_new_session(call: MethodCall[ChatSendParams], task_id: str) -> Json:
-    """The session is made with its first message, and followed from its first event."""
+    """Create the session with its first message, and follow it from its first event."""
     services, wanted = call.services, call.caller.subscriptions
     session_id = new_session_id()
     reserve(call.caller, session_id)
@@ -92,7 +92,7 @@ async def _send_to_new_session(call: MethodCall[ChatSendParams], task_id: str) -
         wanted.discard(session_id)
         raise
     if task.session_id != session_id:
-        # It was sent before.
+        # The message was sent before.
         wanted.discard(session_id)
         await subscribe_from_now(call, task.session_id)
     else:
@@ -113,7 +113,7 @@ async def cancel(call: MethodCall[ChatCancelParams]) -> Json:
 
 
 async def _task_to_cancel(call: MethodCall[ChatCancelParams]) -> Task:
-    """What runs or waits, else the next one."""
+    """The running or waiting task, else the next one."""
     found = await call.services.tasks.list_tasks(session_id=call.params.session_id)
     unfinished = [task for task in reversed(found) if not task.status.is_end]
     for task in unfinished:
@@ -131,7 +131,7 @@ async def history(call: MethodCall[ChatHistoryParams]) -> Json:
 
 
 def _read_history(connection: DbConnection, params: ChatHistoryParams) -> tuple[list[Message], bool]:
-    """At most `limit`, and not more than fits a frame; but always one, where there is one."""
+    """At most `limit` messages, and no more than fit a frame, but at least one if there is any."""
     said: list[Message] = []
     after, chars = params.after_seq, 0
     while page := read_messages(connection, params.session_id, after, PAGE):
@@ -173,8 +173,8 @@ async def subscribe_from_now(
     " | MethodCall[TaskRetryParams]",
     session_id: str,
 ) -> None:
-    """Whoever sets a task going is told what comes of it."""
-    # If it is about to follow already, from some number on, it is not to begin at the end as well.
+    """Subscribe the client that starts a task to its session."""
+    # If a subscription from some number is under way, do not start another at the end.
     async with call.caller.turns.of(session_id):
         if not call.services.hub.follows(session_id, call.caller):
             await follow(call.services.hub, call.caller, session_id, after=None)
@@ -199,7 +199,7 @@ async def follow(
 
 
 def reserve(caller: MethodCaller, session_id: str) -> None:
-    """Count it before it is followed: those that are asked for at the same time count too."""
+    """Count a subscription before it starts, so that concurrent requests count too."""
     wanted = caller.subscriptions
     if session_id not in wanted and len(wanted) >= MAX_SUBSCRIPTIONS:
         raise UserError(

@@ -1,7 +1,7 @@
-"""Servers of foreign tools: what there is, what they offer, and classing it.
+"""MCP servers: listing, inspecting and classifying their tools.
 
-Nobody adds one from here: a command that is named over a socket would be run on this machine. What a
-person can class is bounded by the modes that the operator opened and by what the server's own walls hold.
+Servers cannot be added here: a command given over a socket would run on this machine. A person can classify
+only within the modes that the operator opened and the limits that the server's sandbox enforces.
 """
 
 from typing import Annotated
@@ -27,7 +27,7 @@ class McpAllowParams(MethodParams):
     tool: ToolName
     effect: Word
     modes: Annotated[list[Word], Field(min_length=1, max_length=10)]
-    # Of the definition that was looked at.
+    # The hash of the reviewed definition.
     hash: Hash
     group: Word = "mcp"
 

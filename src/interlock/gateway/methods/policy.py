@@ -1,4 +1,4 @@
-"""What may be done: the stored settings, the matrix, the judgement of one call, the agents."""
+"""Permissions: stored settings, the policy matrix, the evaluation of one call, and the agents."""
 
 from typing import Annotated, Any
 
@@ -82,7 +82,7 @@ async def list_agents(call: MethodCall[NoParams]) -> Json:
 
 
 async def _policy_of(services: GatewayServices, session_id: str | None) -> ToolPolicy:
-    """What the session's agent may do at most."""
+    """The tool policy of the session's agent."""
     if session_id is None:
         return NO_RESTRICTION
     name = (await services.sessions.get(session_id)).agent

@@ -1,4 +1,4 @@
-"""Sessions: make them, follow them, find them again."""
+"""Sessions: create, list, follow, search, change and archive them."""
 
 from dataclasses import asdict
 from typing import Annotated, Literal
@@ -155,12 +155,12 @@ async def unsubscribe(call: MethodCall[SessionIdParams]) -> Json:
 
 async def earlier(call: MethodCall[SessionEarlierParams]) -> Json:
     frames, begin = await call.services.database.read(lambda db: _read_earlier(db, call.params))
-    # They are encoded already.
+    # The events are encoded already.
     return {"frames": [orjson.Fragment(frame) for frame in frames], "from_seq": begin}
 
 
 def _read_earlier(connection: DbConnection, params: SessionEarlierParams) -> tuple[list[str], int]:
-    """The newest first, as many as fit a frame, but always one; and the number that they begin after."""
+    """Events before a number, newest first: as many as fit a frame, at least one; and where to continue."""
     require_session(connection, params.session_id)
     through, chars = params.before_seq - 1, 0
     begin = max(0, through - params.limit)

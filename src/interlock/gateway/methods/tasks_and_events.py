@@ -1,4 +1,4 @@
-"""What happened: tasks, questions, the log and its figures."""
+"""Tasks, questions, the event log and statistics."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -150,7 +150,7 @@ def _require_stream(connection: DbConnection, stream: str) -> None:
 
 
 async def verify(call: MethodCall[NoParams]) -> Json:
-    # Each looks at the whole log. A second one is not kept waiting beside others that look at less.
+    # Each verification reads the whole log. Reject a second one instead of letting it block smaller reads.
     if call.services.verifying.locked():
         raise RequestError(
             GatewayErrorCode.RATE_LIMITED, "the log is already being verified; try again in a moment"
@@ -196,7 +196,7 @@ def _day(services: GatewayServices, day: DailyStats) -> Json:
         "errors": day.errors,
         "input_tokens": day.input_tokens,
         "output_tokens": day.output_tokens,
-        # Unknown as soon as a model without a price had a part in it; the rest of it is known all the same.
+        # The cost is unknown once a model without a price took part; the other figures are still known.
         "cost": float(sum(known)) if len(known) == len(costs) else None,
         "cost_at_least": float(sum(known)),
     }

@@ -1,6 +1,7 @@
-"""Workflows and their runs: what there is, where each run stands, and what people do with it.
+"""Workflows and their runs: listing, starting, pausing, resuming and stopping.
 
-How a run goes on is told by the `run.*` and `node.*` events of its session: follow it like any other.
+The progress of a run is in the `run.*` and `node.*` events of its session, which clients follow as any
+other.
 """
 
 from typing import Annotated
@@ -50,7 +51,7 @@ async def get_workflow(call: MethodCall[WorkflowNameParams]) -> Json:
 
 
 async def start(call: MethodCall[RunStartParams]) -> Json:
-    """In a mode that is open here, and never more."""
+    """Start a run, in a mode that is open here."""
     return await run_to_completion(_started(call))
 
 
@@ -64,7 +65,7 @@ async def _started(call: MethodCall[RunStartParams]) -> Json:
             session.id, params.workflow, params.input, who=call.who, credential_id=call.credential_id
         )
     except UserError:
-        # Nobody could do anything with a session whose run was never begun.
+        # A session whose run never started is of no use.
         await call.services.tasks.delete_session(session.id, who=call.who)
         raise
     return {"run": run_json(run)}

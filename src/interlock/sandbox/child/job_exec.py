@@ -1,7 +1,7 @@
-"""The last steps of a child between fork and execution, after which it is the job.
+"""The last steps of a child between fork and exec, after which it is the job.
 
-What a step failed with is left in memory shared with the supervisor, which reads it when the child is
-gone. It imports nothing of Interlock but what the launcher loads.
+The error of a failed step is left in memory shared with the supervisor, which reads it when the child has
+ended. It imports nothing of Interlock but what the launcher loads.
 """
 
 import _socket
@@ -28,7 +28,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 class ExecFailure:
-    """Where a step leaves its number and the system's reason."""
+    """Where a step leaves its number and the errno."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
@@ -49,8 +49,9 @@ class ExecFailure:
 
 
 class JobFileDescriptors:
-    """Open descriptors: the folder it starts in, its input and outputs, and the machine's own /proc where
-    the one that it sees is read-only.
+    """Open descriptors of a job.
+
+    Its working directory, its streams, and the machine's own /proc if the one it sees is read-only.
     """
 
     def __init__(self, folder: int, streams: tuple[int, int, int], processes: int | None = None) -> None:
@@ -60,10 +61,10 @@ class JobFileDescriptors:
 
 
 class Confinement:
-    """The ruleset and the filter that a child enters, if any.
+    """The ruleset and filter that a child enters, if any.
 
-    Over `asking` it hands on by what a filter asks that has calls judged; where that cannot be entered, it
-    enters the `other` one.
+    Over `asking` it passes on the listener of a filter that has calls judged; if that filter cannot be
+    entered, it enters the `other` one.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Confinement:
 def exec_confined(
     order: JobMessage, start: JobFileDescriptors, confinement: Confinement, fault: ExecFailure, parent: int
 ) -> None:
-    """Never returns: executes the program, or leaves why not and exits."""
+    """Never returns: executes the program, or records the error and exits."""
     step = 1
     try:
         _begin_session(parent)
@@ -114,10 +115,10 @@ def exec_confined(
         step = 5
         confinement.enter_filter()
         step = 6
-        # Last, for entering the filter takes a descriptor, and few may be allowed.
+        # Last: entering the filter takes a descriptor, and few may be allowed.
         _set_limits(order.limits)
         step = 7
-        # All of them close on execution anyway; this does not rely on it.
+        # All close on exec anyway; this does not rely on it.
         _libc.syscall(
             ctypes.c_long(_CLOSE_RANGE), ctypes.c_uint(3), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)
         )
@@ -132,8 +133,8 @@ def exec_confined(
 
 def _begin_session(parent: int) -> None:
     os.setsid()
-    # Should whoever watches it be killed, this one dies at once; what it started falls to the launcher, or
-    # goes with its namespace.
+    # If its supervisor is killed, this process dies at once; its children fall to the launcher, or end with
+    # the namespace.
     _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(127)
@@ -143,17 +144,17 @@ def _set_limits(limits: list[tuple[int, int]]) -> None:
     for kind, wanted in limits:
         _soft, hard = resource.getrlimit(kind)
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        # Processor time warns by a signal that can be caught, and a second later by one that cannot.
+        # CPU time is announced by a signal that can be caught, and a second later by one that cannot.
         above = value + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else value
         resource.setrlimit(kind, (value, above))
 
 
 def _be_killed_first(processes: int | None) -> None:
-    """Where the machine runs out of memory, rather this one than the server.
+    """If memory runs out, the kernel should kill this process rather than the server.
 
     Nothing of the job has run yet, and the descriptors are closed before it does.
     """
-    # Ordinary accounts own their files in /proc only while they can be traced. Execution sets this anyway.
+    # Ordinary accounts own their files in /proc only while traceable. Exec sets this anyway.
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     path = "/proc/self/oom_score_adj" if processes is None else "self/oom_score_adj"
     try:

@@ -1,7 +1,7 @@
-"""A job as it travels from the server to a supervisor: one message, or a file in memory if it is long.
+"""A job as sent from the server to a supervisor: one message, or a memory file if it is long.
 
-Both ends run the same interpreter from the same files, so the form is Python's own, and it is never shown
-to a job. It imports nothing of Interlock: it is loaded into the launcher.
+Both ends run the same interpreter and files, so the format is Python's own; jobs never see it. It imports
+nothing of Interlock: it is loaded into the launcher.
 """
 
 import _socket
@@ -37,7 +37,7 @@ class JobMessage:
 
 
 def encode(order: dict[str, object]) -> tuple[bytes, int | None]:
-    """The message, and the descriptor of a file in memory where it would be too long."""
+    """The message, and the descriptor of a memory file if it would be too long."""
     packed = marshal.dumps(order)
     if len(packed) <= MAX_MESSAGE_BYTES:
         return packed, None
@@ -50,7 +50,7 @@ def encode(order: dict[str, object]) -> tuple[bytes, int | None]:
 
 
 def decode(message: bytes, descriptors: list[int]) -> tuple[bytes, list[int]]:
-    """What an `Order` is read from, and the descriptors that belong to it."""
+    """The bytes of a `JobMessage`, and its descriptors."""
     if message != _IN_A_FILE:
         return message, descriptors
     *rest, file = descriptors
@@ -62,7 +62,7 @@ def decode(message: bytes, descriptors: list[int]) -> tuple[bytes, list[int]]:
 
 
 def receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
-    """A message and the descriptors that came with it; an empty one when the other end is gone."""
+    """Receive a message and its descriptors; empty when the peer has closed."""
     try:
         data, ancillary, _flags, _address = channel.recvmsg(
             *(MAX_MESSAGE_BYTES + 4096, _socket.CMSG_SPACE(_MAX_DESCRIPTORS * _INT_BYTES)),
@@ -79,7 +79,7 @@ def receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
 
 
 def tell(channel: _socket.socket, *facts: str | int | None) -> None:
-    """A short report to the server, lost if it is gone: its end is noticed elsewhere."""
+    """Send a short report to the server; lost if it has ended, which is noticed elsewhere."""
     try:
         channel.send(marshal.dumps(facts), _socket.MSG_NOSIGNAL)
     except OSError:
@@ -87,7 +87,7 @@ def tell(channel: _socket.socket, *facts: str | int | None) -> None:
 
 
 def send_exit(channel: _socket.socket, reason: str, status: int) -> None:
-    """How a job ended: for `reason` where there was one, and with the status that `waitpid` gave."""
+    """Report how a job ended: the reason, if any, and the status of `waitpid`."""
     if not reason:
         reason = "signalled" if os.WIFSIGNALED(status) else "exited"
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None

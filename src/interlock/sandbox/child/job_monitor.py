@@ -1,4 +1,4 @@
-"""Watches one job until nothing of it is left: its end, its limits, its questions, the server's wishes.
+"""Monitors one job until nothing of it is left: its end, limits, metadata calls and stop requests.
 
 It imports nothing of Interlock but what the launcher loads.
 """
@@ -17,10 +17,10 @@ _LINGER_LOOK_SECONDS = 0.005
 
 
 class JobMonitor:
-    """`questions` brings the descriptor by which the job's filter asks about metadata, if it does.
+    """`questions` brings the listener by which the job's filter asks about metadata, if it does.
 
-    `reaches_only_below` says that this process can signal nothing but what the job started. `refusals` is a
-    descriptor of the control group that they are in, if any.
+    `reaches_only_below`: this process can signal only what the job started. `refusals` is a descriptor of
+    the job's control group, if any.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class JobMonitor:
         return "too_much_memory" if self._is_too_large(pids, order.max_memory_bytes) else ""
 
     def _is_too_large(self, pids: list[int], limit: int | None) -> bool:
-        """What seems too much is measured exactly, and judged when that is done."""
+        """Whether memory exceeds the limit; a suspected excess is measured exactly first."""
         if limit is None:
             return False
         if self._measurement is None:
@@ -122,14 +122,14 @@ class JobMonitor:
         return used > limit
 
     def _was_refused_more(self) -> bool:
-        """Whether the kernel refused the job a process: one question, however many it has."""
+        """Whether the kernel refused the job a process: one read, however many processes it has."""
         return pids_cgroup.count_refused_forks(self._refusals) > self._refused_before
 
     def _is_told(self) -> bool:
-        """Whether the server wants something, or is gone."""
+        """Whether the server sent a message, or has ended."""
         return bool(self._told.poll(0))
 
-    # -- questions about metadata --
+    # -- metadata calls --
 
     def _hear_questions(self, ready: dict[int, int]) -> None:
         if self._questions.fileno() in ready:
@@ -141,11 +141,11 @@ class JobMonitor:
             if ready[judge.listener] & select.POLLIN:
                 judge.answer()
             else:
-                # Nobody is left who could ask.
+                # No process is left that could ask.
                 self._poll.unregister(judge.listener)
 
     def _forget_questions(self) -> None:
-        """Also what was sent and never looked at: the next job must not find it."""
+        """Close the listener, also one sent but never read: the next job must not get it."""
         if self._judge is not None:
             os.close(self._judge.listener)
         try:

@@ -1,9 +1,9 @@
-"""Runs one job for a backend that starts a process of its own for each, and ends it with all it started.
+"""Runs one job for a backend that starts a process per job, and ends it with all it started.
 
-The server starts it in an isolated interpreter: plain (`unconfined_backend.py`), or as the first process
-of new namespaces (`bubblewrap.py`), where a job cannot signal it and everything dies with it. It receives
-the job over a socket, checks that what was mounted is what was judged, runs and monitors it, and reports
-how it ended. If the server dies, everything dies.
+The server starts it in an isolated interpreter: plain (`unconfined_backend.py`), or as the first process of
+new namespaces (`bubblewrap.py`), where a job cannot signal it and everything dies with it. It receives the
+job over a socket, checks that the mounts are what was judged, runs and monitors the job, and reports how it
+ended. If the server dies, everything dies.
 
 It imports nothing of Interlock but what the launcher loads.
 """
@@ -24,14 +24,14 @@ _PR_SET_DUMPABLE = 4
 _FIRST_PROCESS = 1
 _libc = ctypes.PyDLL(None, use_errno=True)
 
-# (path, device, inode): what a path must be in here, for it was that when it was judged.
+# (path, device, inode): what a path must be inside, as it was when judged.
 FileIdentity = tuple[bytes, int, int]
 
 
 class SubprocessJobMessage(JobMessage):
-    """`folder` is where the job starts, unless its descriptor comes along; `metadata` is its filter's part.
+    """`folder` is the working directory, unless its descriptor is sent; `metadata` is the filter's part.
 
-    Without `is_confined`, it enters no filter: the backend is the one that confines nothing.
+    Without `is_confined`, it enters no filter: the backend is the unconfined one.
     """
 
     is_confined: bool
@@ -46,7 +46,7 @@ def main(descriptor: int) -> None:
     channel = _socket.socket(fileno=descriptor)
     message, descriptors = receive(channel)
     if not message or message == STOP:
-        # The server changed its mind, or is gone.
+        # The server cancelled the job, or has ended.
         return
     packed, descriptors = decode(message, descriptors)
     try:
@@ -65,12 +65,12 @@ class _JobRunner:
         self._order = order
         self._outputs, self._processes, self._rest = descriptors[:2], descriptors[2], descriptors[3:]
         self._entry = self._rest.pop(0) if order.has_stdin else None
-        # Of its control group: how it is entered, and how often that refused a process.
+        # Of its control group: how to enter it, and its count of refused processes.
         self._entrance = self._rest.pop(0) if order.has_group else None
         self._refusals = self._rest.pop(0) if order.has_group else None
         self._fault = ExecFailure()
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        # From the job before it executes: the descriptor by which its filter asks.
+        # From the job before exec: the listener of its filter.
         self._questions, self._asking = _socket.socketpair()
         self._questions.setblocking(False)  # noqa: FBT003 - its only form
 
@@ -107,7 +107,7 @@ class _JobRunner:
         self._report(*watch.wait_for_exit(pid))
 
     def _folder(self) -> int:
-        """Where it starts. Never a descriptor from outside of the namespaces: it would lead there."""
+        """The working directory. Never a descriptor from outside the namespaces: it would lead there."""
         if self._order.folder is None:
             return self._rest[0]
         return _make_sure(self._order.folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -130,7 +130,7 @@ class _JobRunner:
         ruleset = _ports_only(order) if order.ports else None
         if order.metadata != seccomp.JUDGE:
             return Confinement(ruleset, _job_filter(order, order.metadata), None)
-        # Where the kernel cannot ask, changes of metadata are let through: mounts bound them as well.
+        # If the kernel cannot ask, metadata changes are allowed: mounts limit them as well.
         let = _job_filter(order, seccomp.LET)
         return Confinement(ruleset, _job_filter(order, seccomp.JUDGE), self._asking, let)
 
@@ -141,7 +141,7 @@ def _job_filter(order: SubprocessJobMessage, metadata: str) -> seccomp.PreparedF
 
 
 def _make_sure(identity: FileIdentity, flags: int = os.O_PATH) -> int:
-    """An open descriptor of what is mounted in here, unless it is not what was judged."""
+    """Open a mounted path; raise unless it is what was judged."""
     path, device, inode = identity
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC)
@@ -154,7 +154,7 @@ def _make_sure(identity: FileIdentity, flags: int = os.O_PATH) -> int:
 
 
 def _ports_only(order: SubprocessJobMessage) -> int:
-    """Mounts are the wall for files. Ports have none but Landlock, in the network of the machine."""
+    """A ruleset for ports only: mounts confine files, but ports of the machine's network need Landlock."""
     ruleset = landlock.port_ruleset()
     for port in order.ports:
         landlock.allow_port(ruleset, port)

@@ -43,7 +43,7 @@ WRITING = READING | WRITE_FILE | TRUNCATE | REFER | REMOVE_DIR | REMOVE_FILE
 WRITING |= MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM
 # A harmless device: what it answers to an ioctl is its own business.
 DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV
-# What a rule on something that is no folder may name; the kernel refuses the rest.
+# Rights that a rule on a non-directory may name; the kernel refuses the others.
 _OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 NETWORK_ABI, CONFINING_ABI = 4, 6
@@ -84,14 +84,14 @@ def abi_version() -> int:
 
 
 def new_ruleset() -> int:
-    """A descriptor of a ruleset that takes away everything."""
+    """A descriptor of a ruleset that denies everything."""
     return _ruleset(_EVERY_RIGHT, BIND_TCP | CONNECT_TCP, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL)
 
 
 def port_ruleset() -> int:
-    """One that takes away ports, and whom else a job could reach where the kernel has scopes."""
+    """A ruleset that denies ports, and other processes if the kernel has scopes."""
     has_scopes = abi_version() >= CONFINING_ABI
-    # Every ruleset keeps files from being moved between folders, unless it gives that back.
+    # Every ruleset forbids moving files between directories, unless it allows REFER.
     ruleset = _ruleset(
         REFER, BIND_TCP | CONNECT_TCP, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if has_scopes else 0
     )
@@ -102,14 +102,14 @@ def port_ruleset() -> int:
 
 
 def scope_self() -> None:
-    """Bind this process to signal nothing but its own descendants, whatever number it may mistake."""
+    """Restrict this process to signal only its descendants, even if a PID was reused."""
     ruleset = _ruleset(0, 0, SCOPE_SIGNAL)
     restrict_self(ruleset)
     os.close(ruleset)
 
 
 def _ruleset(files: int, ports: int, scopes: int) -> int:
-    """A kernel that does not know the last field takes it as long as it is zero."""
+    """An older kernel accepts the unknown last field while it is zero."""
     attr = _RulesetAttr(files, ports, scopes)
     return _call(
         _CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(ctypes.sizeof(attr)), ctypes.c_uint32(0)

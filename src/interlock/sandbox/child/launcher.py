@@ -1,14 +1,14 @@
-"""The small process that all sandboxed children descend from: confined first, then forking on demand.
+"""The launcher: the small confined process that forks all sandboxed children.
 
 The server starts it early (`main`, in an isolated interpreter) and talks to it over one socket. What is the
-same for every job it does once, to itself, and forks inherit it: no capabilities, no new privileges,
-not traceable, static limits, the static filter. For each channel that the server sends it forks a
-supervisor (`supervisor.py`), which runs jobs. If a supervisor dies, its orphans come here and are killed.
-If the server dies, everything is.
+same for every job it does once, to itself, and forks inherit it: no capabilities, no new privileges, not
+traceable, static limits, the static filter. For each channel that the server sends it forks a supervisor
+(`supervisor.py`), which runs jobs. If a supervisor dies, its orphans are reparented here and killed. If the
+server dies, everything is killed.
 
-As root it stays root without capabilities: folders that belong to root stay writable, and everything that
-asks for a capability is refused. Another account would close chmod and utime on files outside, but could
-not write where a job must, and git refuses folders of others.
+As root it stays root without capabilities: directories that belong to root stay writable, and everything
+that needs a capability is refused. Another account would prevent chmod and utime on files outside, but
+could not write where a job must, and git refuses directories of other accounts.
 
 It has one thread and imports nothing of Interlock but its own few modules, without dependencies.
 """
@@ -36,7 +36,7 @@ from interlock.sandbox.child.syscall_numbers import AUDIT_ARCH
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 4, 24, 28
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 38, 47, 4
-# root is nobody special, setuid gives nothing back, capabilities are neither kept nor raised: all locked
+# root has no special rights, setuid restores nothing, capabilities are neither kept nor raised: all locked
 _SECUREBITS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 _CAPABILITY_VERSION_3 = 0x20080522
 _MOST_CAPABILITIES = 64
@@ -46,11 +46,11 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 class CannotConfine(Exception):
-    """This machine cannot confine. The text is told to the operator."""
+    """This machine cannot confine. The text is for the operator."""
 
 
 def main(descriptor: int) -> None:
-    """Serve until the server is gone. Whatever happens, nothing that was started here survives it."""
+    """Serve until the server has ended. Nothing that was started here survives it."""
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
     channel = _socket.socket(fileno=descriptor)
     message, _ = receive(channel)
@@ -65,7 +65,7 @@ def main(descriptor: int) -> None:
         tell(channel, "unfit", f"the launcher could not confine itself: {error}")
         return
     tell(channel, "ready")
-    # Nothing is collected, so that forks keep sharing their memory; nothing here makes cycles.
+    # No garbage collection, so that forks keep sharing memory; nothing here makes cycles.
     gc.disable()
     gc.freeze()
     Launcher(channel, shared).serve()
@@ -75,16 +75,16 @@ class Launcher:
     def __init__(self, channel: _socket.socket, shared: SupervisorSetup) -> None:
         self._channel = channel
         self._shared = shared
-        # By the descriptor that tells of its end: its process, its key, its group.
+        # By the pidfd of the supervisor: its PID, key and group.
         self._supervisors: dict[int, tuple[int, int, pids_cgroup.PidsCgroup | None]] = {}
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
-        # The channel alone would not tell, if a fork of the server still held it.
+        # The channel alone would not show it, if a fork of the server still held it.
         self._server = os.pidfd_open(os.getppid())
         self._poll.register(self._server, select.POLLIN)
 
     def serve(self) -> None:
-        """Until the server is gone; then everything that descends from here dies first."""
+        """Serve until the server has ended; then kill all descendants first."""
         try:
             while self._serve_some():
                 pass
@@ -106,7 +106,7 @@ class Launcher:
         return True
 
     def _spawn_supervisor(self, key: int, channel: int) -> None:
-        """A new supervisor for a channel. Where none can be made, the channel's end tells the server."""
+        """Fork a supervisor for a channel. If that fails, the closed channel tells the server."""
         group = pids_cgroup.create_group(self._shared.cgroups)
         try:
             pid = fork()
@@ -134,7 +134,7 @@ class Launcher:
             os._exit(0)
 
     def _bury(self, end: int) -> None:
-        """A supervisor has ended: in peace, or killed, and then its job's processes are ours now."""
+        """A supervisor has ended. If it was killed, its job's processes are now our children."""
         self._poll.unregister(end)
         os.close(end)
         _pid, key, group = self._supervisors.pop(end)
@@ -148,7 +148,7 @@ class Launcher:
         tell(self._channel, "gone", key)
 
 
-# -- what is done once --
+# -- preparation --
 
 
 def _prepare(system: list[bytes], devices: list[bytes]) -> SupervisorSetup:
@@ -200,7 +200,7 @@ def _rules(paths: list[bytes], rights: int) -> list[SystemRule]:
 
 
 def _give_up_privileges() -> None:
-    """All of it also as root, where execution would otherwise give it back."""
+    """Drop privileges, also as root, where exec would otherwise restore them."""
     _libc.prctl(_PR_SET_SECUREBITS, _SECUREBITS, 0, 0, 0)
     for capability in range(_MOST_CAPABILITIES):
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -224,7 +224,7 @@ def _lower_limits() -> None:
 
 
 def _make_sure() -> None:
-    """A filter that a container emulates, or a kernel that answers without doing, is found out here."""
+    """Detect a filter that a container emulates, or a kernel that accepts without enforcing."""
     pid = fork()
     if pid == 0:
         outcome = 0
@@ -241,7 +241,7 @@ def _make_sure() -> None:
 
 
 def _can_ask(program: seccomp.PreparedFilter) -> bool:
-    """Whether a filter may hand calls over: not inside another sandbox that does so itself."""
+    """Whether a filter may use notifications: not inside another sandbox that does so itself."""
     pid = fork()
     if pid == 0:
         outcome = 1

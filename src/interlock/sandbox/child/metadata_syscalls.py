@@ -1,10 +1,10 @@
 """Judges a writing job's changes of modes, owners and times, for which Landlock has no right.
 
-The owner of a file may change these wherever it lies, and root owns much. So in a job that writes, the
-filter hands such calls over to the supervisor (seccomp's user notification). It finds the file that the
-caller means, and does the change itself if the file lies in a folder that the job may write. The caller
-waits for the answer, and nothing it changes meanwhile, in its memory or in its folders, can make
-another file of the one that was judged: what is judged and changed is one open descriptor.
+The owner of a file may change these anywhere, and root owns much. So in a job that writes, the filter
+passes such calls to the supervisor (seccomp user notification). It finds the file that the caller means,
+and makes the change itself if the file is in a directory that the job may write. The caller waits, and
+nothing it changes meanwhile, in memory or in directories, can substitute another file: what is judged and
+changed is one open descriptor.
 
 It imports nothing of Interlock but what the launcher loads.
 """
@@ -29,7 +29,7 @@ _PAGE_BYTES, _MAX_PATH_BYTES = 4096, 4096
 _HIGHEST_ADDRESS = 1 << 62
 _OWN_DESCRIPTORS = (b"/proc/self/fd/", b"/dev/fd/", b"/proc/thread-self/fd/")
 
-# Which argument holds the descriptor, the path, the flags; and which is the first of the new values.
+# The argument positions of the descriptor, the path, the flags, and the first of the new values.
 _CALLS: dict[str, tuple[int | None, int | None, int | None, int]] = {
     "chmod": (None, 0, None, 1),
     "fchmod": (0, None, None, 1),
@@ -49,7 +49,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 class MetadataSyscallHandler:
-    """`listener` asks, `folders` are where a job may write, by their real paths."""
+    """`listener` delivers the calls; `folders` are the real paths where a job may write."""
 
     def __init__(self, listener: int, folders: list[bytes]) -> None:
         self.listener = listener
@@ -58,7 +58,7 @@ class MetadataSyscallHandler:
         self._names = {SYSCALL_NUMBERS[name][machine]: name for name in _CALLS}
 
     def answer(self) -> None:
-        """Take one question and answer it. Whoever asked may be dead by now."""
+        """Receive one call and answer it. The caller may be dead by now."""
         question = bytearray(_QUESTION.size)
         try:
             fcntl.ioctl(self.listener, _RECEIVE, question)
@@ -82,7 +82,7 @@ class MetadataSyscallHandler:
         try:
             first = arguments[_CALLS[name][3] :]
             times = _times(pid, name, first[0]) if "utime" in name else None
-            # Not before now is it certain that all this was the caller's, and not a later process's.
+            # Only now is it certain that all this was the caller's, and not a later process's.
             fcntl.ioctl(self.listener, _IS_VALID, struct.pack("=Q", identity))
             self._require_inside(target)
             if "chmod" in name:
@@ -103,7 +103,7 @@ class MetadataSyscallHandler:
 
 
 def _target(pid: int, name: str, arguments: list[int]) -> int:
-    """A descriptor of the file that the caller means, which can be looked at and not be read."""
+    """A descriptor of the file that the caller means, opened with O_PATH."""
     at, where, how, _first = _CALLS[name]
     folder = _AT_FDCWD if at is None else _signed(arguments[at])
     flags = 0 if how is None else arguments[how] & 0xFFFFFFFF
@@ -114,7 +114,7 @@ def _target(pid: int, name: str, arguments: list[int]) -> int:
         return _open_theirs(pid, folder)
     for prefix in _OWN_DESCRIPTORS:
         if path.startswith(prefix) and path[len(prefix) :].isdigit():
-            # To us this name would mean one of our own.
+            # For us, this name would mean one of our own.
             return _open_theirs(pid, int(path[len(prefix) :]))
     base = _open_theirs(pid, folder)
     try:
@@ -180,7 +180,7 @@ def _memory(pid: int, address: int, size: int) -> bytes:
 
 
 def _refuse_set_id(target: int, mode: int) -> None:
-    """No file that runs as its owner or group; on a folder the group's bit only says who inherits."""
+    """Refuse set-id files; on a directory, the group bit only controls inheritance."""
     is_folder = stat.S_ISDIR(os.fstat(target).st_mode)
     if mode & (stat.S_ISUID if is_folder else stat.S_ISUID | stat.S_ISGID):
         raise OSError(errno.EPERM, "set-id")

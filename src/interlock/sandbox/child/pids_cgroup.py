@@ -1,6 +1,6 @@
 """Control groups by which the kernel itself bounds how many processes a job has.
 
-Each supervisor (or stage) enters a group of its own before it runs a job, and everything that the job
+Each supervisor (or job runner) enters a group of its own before it runs a job, and everything that the job
 starts is born in it. A group is made where this account may make one whose processes still count for the
 service: below the own group of the old hierarchy (cgroup v1), or in a version 2 group that systemd
 delegated (`Delegate=pids` with `DelegateSubgroup=`). Elsewhere processes are only counted now and then.
@@ -34,7 +34,7 @@ class PidsCgroup:
         _write(f"{self._path}/pids.max", "max" if tasks is None else str(tasks + _BESIDE_THE_JOB))
 
     def entrance(self) -> int:
-        """A descriptor: whoever writes `0` to it enters, as `enter` does."""
+        """A descriptor: a process that writes `0` to it enters, as `enter` does."""
         return os.open(f"{self._path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def refusals(self) -> int:

@@ -15,7 +15,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
 
 def children_of(pid: int) -> tuple[list[int], int]:
-    """The children of a process and how many threads it has. Whoever is gone has neither."""
+    """The children of a process and its number of threads; none if it has ended."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - pathlib is large
@@ -48,11 +48,11 @@ def freeze(spared: set[int]) -> set[int]:
 def kill_descendants(
     spared: set[int], statuses: dict[int, int], *, reaches_only_below: bool = False
 ) -> None:
-    """Kill every descendant but the spared, reap them, and return when there is none.
+    """Kill every descendant but the spared, reap them, and return when none is left.
 
-    `reaches_only_below` says that this process can signal nothing but its descendants: then the kernel
-    kills them all in one call, during which none of them forks. Otherwise the tree is walked; stopping
-    first is what beats one that forks and exits faster than that.
+    `reaches_only_below`: this process can signal only its descendants; then the kernel kills all in one
+    call, during which none of them forks. Otherwise the tree is walked, and stopped first, to catch
+    processes that fork and exit faster than that.
     """
     pause = _SHORTEST_PAUSE
     while reap(statuses):
@@ -69,7 +69,7 @@ def kill_descendants(
 
 
 def reap(statuses: dict[int, int]) -> bool:
-    """Collect whoever has ended. False if there is no child at all, alive or dead."""
+    """Reap ended children. False if there is no child at all, alive or dead."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG | _WALL)
@@ -84,7 +84,7 @@ def send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except OSError:
-        # Gone already, or a number that belongs to somebody else by now.
+        # Already ended, or the PID belongs to another account by now.
         return
 
 
@@ -133,7 +133,7 @@ class MemoryMeasurement:
             self.is_done = True
 
     def wait(self) -> None:
-        """Of processes that are gone, there is nothing to wait for."""
+        """Wait for the result. Ended processes do not delay it."""
         while not self.is_done:
             time.sleep(_SHORTEST_PAUSE)
 
@@ -146,7 +146,7 @@ def start_measurement(pids: list[int]) -> MemoryMeasurement | None:
         return None
 
 
-# What is never shared: the tables by which memory is found, and pages that are set aside by their size.
+# Memory that is never shared: page tables and huge pages.
 _ALWAYS_OWN = (b"VmPTE:", b"HugetlbPages:")
 
 
@@ -160,13 +160,13 @@ def _exact_bytes(pid: int) -> int:
 
 
 def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
-    """The sum of these lines. What is not backed by a file counts, also where it is shared."""
+    """The sum of these lines. Memory not backed by a file counts, also if shared."""
     lines = _content(path).splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith(names))
 
 
 def _content(path: str) -> bytes:
-    """Of a small file of the kernel's, or nothing where the process is gone."""
+    """The content of a small kernel file; empty if the process has ended."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,11 +1,11 @@
-"""System call filters for what Landlock does not stop, assembled here for x86_64 and aarch64.
+"""System call filters for what Landlock does not restrict, assembled for x86_64 and aarch64.
 
-A filter is a small program of the kernel's classic BPF that sees a call's number and its plain arguments,
-never what a pointer leads to. Everything is allowed that is not named here. The launcher enters
-`static_filter` once and every job inherits it; a job then enters `job_filter`, which is its profile's.
+A filter is a small classic BPF program that sees a call's number and its plain arguments, never what a
+pointer leads to. Everything not named here is allowed. The launcher enters `static_filter` once and every
+job inherits it; a job then enters `job_filter`, which depends on its profile.
 
-It imports nothing of Interlock: it is loaded into the launcher. aarch64 was never run: its numbers are
-checked against the kernel's header by a test, no more.
+It imports nothing of Interlock: it is loaded into the launcher. aarch64 was never run: its numbers are only
+checked against the kernel's header by a test.
 """
 
 import ctypes
@@ -59,7 +59,7 @@ REFUSED = (
     *("delete_module", "acct", "quotactl", "quotactl_fd", "syslog", "vhangup", "iopl", "ioperm"),
     *("modify_ldt", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex"),
     *("sethostname", "setdomainname", "nfsservctl", "lookup_dcookie", "uselib", "ustat", "sysfs"),
-    # what is shared by name or number with everybody of the same account
+    # objects shared by name or number among all processes of the account
     *("add_key", "request_key", "keyctl"),
     *("shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semctl"),
     *("semtimedop", "mq_open", "mq_unlink"),
@@ -67,15 +67,15 @@ REFUSED = (
     "file_setattr",
 )
 
-# Told as absent, so that programs fall back to what is filtered.
+# Reported as absent, so that programs fall back to calls that are filtered.
 ABSENT = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
 
-# Landlock has no right for these: the owner of a file may do them wherever the file lies.
+# Landlock has no right for these: the owner of a file may use them wherever the file is.
 METADATA = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat"),
     *("utime", "utimes", "futimesat", "utimensat"),
 )
-# What becomes of them: refused where nothing is written, judged by the supervisor, or let through.
+# How they are handled: refused if nothing is written, judged by the supervisor, or allowed.
 REFUSE, JUDGE, LET = "refuse", "judge", "let"
 ATTRIBUTES = (
     *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
@@ -88,7 +88,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def static_filter(machine: str) -> list[Instruction]:
-    """What is the same for every job."""
+    """The filter that is the same for every job."""
     # The commonest first.
     code = _head(machine) + _files(machine)
     for name, body in _judged_calls():
@@ -104,7 +104,7 @@ def static_filter(machine: str) -> list[Instruction]:
 
 
 def job_filter(machine: str, *, has_network: bool, metadata: str) -> list[Instruction]:
-    """What a profile adds: no sockets without a network, no change of metadata where nothing is written."""
+    """What a profile adds: no sockets without a network, no metadata changes if nothing is written."""
     code = _head(machine)
     if not has_network:
         code += _call(machine, "socket", _refuse(errno.EACCES))
@@ -135,7 +135,7 @@ def enter(program: "PreparedFilter") -> None:
 
 
 def enter_with_listener(program: "PreparedFilter") -> int:
-    """The same for a filter that asks. The descriptor is the one to hear the questions by."""
+    """The same for a filter with notifications. Returns the listener."""
     listener: int = _syscall(
         *(
             ctypes.c_long(SYSCALL_NUMBERS["seccomp"][os.uname().machine] or 0),
@@ -158,7 +158,7 @@ def assemble(instructions: list[Instruction]) -> bytes:
 
 
 class PreparedFilter(ctypes.Structure):
-    # The cast pointer keeps its buffer alive: ctypes remembers what a field was set from.
+    # The cast pointer keeps its buffer alive: ctypes stores what a field was set from.
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
@@ -265,7 +265,7 @@ def _socket() -> list[Instruction]:
 
 
 def _socketpair() -> list[Instruction]:
-    """Connected streams alone: one end of a datagram pair could be connected to somebody's path."""
+    """Connected streams only: one end of a datagram pair could be connected to another process's path."""
     refuse = _refuse(errno.EACCES)
     return [
         *(_argument(0), (_JEQ, 1, 0, _AF_UNIX), *refuse),
@@ -285,9 +285,9 @@ def _ioctl() -> list[Instruction]:
 
 
 def _files(machine: str) -> list[Instruction]:
-    """No file is made that runs as its owner: whoever else is on the machine could run it.
+    """Refuse creating set-id files: other accounts of the machine could run them.
 
-    What `openat2` is asked for lies behind a pointer, so programs are told to do without it.
+    The flags of `openat2` are behind a pointer, so it is reported as absent.
     """
     code = []
     for name, index in (("openat", 2), ("open", 1)):

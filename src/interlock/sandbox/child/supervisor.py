@@ -1,9 +1,9 @@
-"""Runs one job after another, each in a sandbox of its own, and ends it with all it started.
+"""Runs one job after another, each in its own sandbox, and ends it with all it started.
 
 The launcher forks it; it never executes anything itself, so it is as small as the launcher and as confined.
-The server talks to it directly, over a socket of its own. Being a subreaper, it is the parent of
-everything a job leaves behind, and a job has ended only when there is no child any more: so the next job
-of the same supervisor begins with nothing.
+The server talks to it directly, over its own socket. As a subreaper, it is the parent of everything a job
+leaves behind, and a job has ended only when no child is left: so the next job of the same supervisor starts
+clean.
 
 It imports nothing of Interlock but what the launcher loads.
 """
@@ -48,7 +48,7 @@ class SystemRule:
                 self._open()
                 os.close(old)
         except OSError:
-            # Gone: the old one, which nobody can name any more, stands for it.
+            # Removed: keep the old one, which no path names any more.
             return
 
     def _open(self) -> None:
@@ -60,9 +60,9 @@ class SystemRule:
 
 
 class SupervisorSetup:
-    """What the launcher prepared once, for all its supervisors: system rules, filters, descriptors.
+    """What the launcher prepared for all its supervisors: system rules, filters, descriptors.
 
-    `reaches_only_below` says that the launcher can signal nothing but its descendants.
+    `reaches_only_below`: the launcher can signal only its descendants.
     """
 
     def __init__(
@@ -99,15 +99,17 @@ def fork() -> int:
 
 
 def reset_signals() -> None:
-    """What the server ignores, a job would ignore for good: Python itself ignores two."""
+    """Reset signals: a job would inherit those that the server ignores. Python itself ignores two."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def scope_signals() -> bool:
-    """Bind this process to signal nothing but its descendants, and say whether that holds: its parent has
-    the same account and could be signalled otherwise."""
+    """Restrict this process to signal only its descendants; returns whether that is enforced.
+
+    It is tested on the parent, which has the same account and could be signalled otherwise.
+    """
     landlock.scope_self()
     try:
         os.kill(os.getppid(), 0)
@@ -137,7 +139,7 @@ class JobSupervisor:
         self._pid = os.getpid()
         self._folders: list[bytes] = []
         self._is_over = False
-        # From a child between fork and execution: the descriptor by which its filter asks.
+        # From a child between fork and exec: the listener of its filter.
         self._questions, self._asking = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         self._questions.setblocking(False)  # noqa: FBT003 - its only form
 
@@ -146,7 +148,7 @@ class JobSupervisor:
         become_subreaper()
         if self._group is not None:
             pids_cgroup.enter(self._group.entrance())
-        # From here on it can signal its jobs and nobody else.
+        # From here on it can signal only its jobs.
         self._reaches_only_below = scope_signals()
         idle = select.poll()
         idle.register(self._channel, select.POLLIN)
@@ -157,7 +159,7 @@ class JobSupervisor:
             message, descriptors = receive(self._channel)
             if not message:
                 return
-            # A stop may cross the report of an end.
+            # A stop request may cross the report of an end.
             if message != STOP:
                 self._serve_one(message, descriptors)
 
@@ -221,7 +223,7 @@ class JobSupervisor:
         return pid
 
     def _ruleset(self, order: JobMessage) -> int:
-        """Made anew for each job: a rule holds for what a path names now, not for the path."""
+        """A new ruleset for each job: a rule applies to the file that a path names now, not to the path."""
         ruleset = landlock.new_ruleset()
         self._folders = []
         try:
@@ -245,9 +247,9 @@ class JobSupervisor:
 
 
 def _allow(ruleset: int, path: bytes, rights: int, *, may_miss: bool = False) -> bytes:
-    """The path, which was free of links when it was judged, and must be so still.
+    """Allow a path, which had no symlinks when it was judged, and must have none now.
 
-    A folder inside an opened one can be moved away by a job, which leaves a link to anywhere in its place.
+    A job can move a directory inside an opened one, and leave a symlink to anywhere in its place.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)

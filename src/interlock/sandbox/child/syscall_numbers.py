@@ -4,7 +4,7 @@ From the kernel's own tables: `asm/unistd_64.h` for x86_64, `asm-generic/unistd.
 architecture never had a call, there is no number and nothing to refuse.
 """
 
-# What the kernel calls an architecture when it asks a filter.
+# The kernel's identifier of an architecture, as passed to filters.
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _NUMBERS: dict[str, tuple[int, int | None]] = {

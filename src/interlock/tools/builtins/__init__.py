@@ -31,7 +31,7 @@ from interlock.tools.shell.tool import ShellServices
 
 @dataclass(frozen=True, slots=True)
 class FileServices:
-    """What the file tools need of the world. `rg` is None where the program is missing."""
+    """The services of the file tools. `rg` is None if the program is missing."""
 
     redactor: Redactor
     write_services: WriteServices
@@ -40,7 +40,7 @@ class FileServices:
 
 @dataclass(frozen=True, slots=True)
 class MemoryServices:
-    """The notes, to be searched and to be added to. None where tools are only looked at."""
+    """The notes, to search and append. None where tools are only listed."""
 
     search: MemorySearch | None
     writer: NoteWriter | None

@@ -1,4 +1,4 @@
-"""Puts a question to the person. The call waits, without an outcome, until it is answered or closed."""
+"""Asks the person a question. The call stays open until the question is answered or closed."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup, ToolM
 
 
 class AskUserTool(BaseTool):
-    """Without a desk it can be looked at, as `interlock doctor` does, and not called."""
+    """Without a `QuestionService` it can be listed, as `interlock doctor` does, but not called."""
 
     def __init__(self, questions: QuestionService | None) -> None:
         self._questions = questions
@@ -102,7 +102,7 @@ class AskUserTool(BaseTool):
 
 
 def _refuse_hidden(value: object, path: str = "") -> None:
-    """An answer is to what a person saw, and a plan is built as it was written."""
+    """Refuse invisible characters: the person answers what they see, and a plan is built as written."""
     if isinstance(value, str) and replace_hidden_characters(value) != value:
         raise FieldError(path, "contains invisible characters; remove them")
     members: Iterable[tuple[object, object]] = ()
@@ -115,7 +115,7 @@ def _refuse_hidden(value: object, path: str = "") -> None:
 
 
 async def _put(questions: QuestionService, widget: Widget, call: AskingCall) -> Question:
-    """Once it is on its way to the store it stays there: a cancellation must not leave it unknown."""
+    """Store the question to the end, even if cancelled: its state must not be unknown."""
     putting = asyncio.ensure_future(questions.ask(widget, call))
     try:
         return await asyncio.shield(putting)
@@ -126,7 +126,7 @@ async def _put(questions: QuestionService, widget: Widget, call: AskingCall) -> 
         raise
 
 
-# -- what a model is shown ---------------------------------------------------------------------------
+# -- the schema for the model ------------------------------------------------------------------------
 
 
 def _text(description: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs a command that may change files in the opened folders, and nothing else."""
+"""Runs a command that may change files in the opened directories only."""
 
 from interlock.tools.files.base import WRITING_MODES
 from interlock.tools.shell.tool import ShellTool

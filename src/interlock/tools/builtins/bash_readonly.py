@@ -1,4 +1,4 @@
-"""Runs a command that can change nothing, which the kernel sees to."""
+"""Runs a command that cannot change anything, as enforced by the kernel."""
 
 from interlock.tools.files.base import READING_MODES
 from interlock.tools.shell.tool import ShellTool
@@ -28,5 +28,5 @@ class BashReadonlyTool(ShellTool):
 
     @property
     def needs(self) -> frozenset[str]:
-        # Without walls it would be an ordinary shell under a name that promises more.
+        # Without a sandbox it would be an ordinary shell under a name that promises more.
         return super().needs | {"sandbox:walls"}

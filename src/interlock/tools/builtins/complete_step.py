@@ -1,4 +1,4 @@
-"""Says what a step of a workflow came to. Only steps have it; the graph says where to go on."""
+"""Reports the outcome of a workflow step. Only steps have it; the graph determines what follows."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from interlock.log.stream_appender import EventScope
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
 
-# What an Authority must have for it: the task is a step's.
+# The capability an Authority must have: the task is a step.
 NEED = "step"
 
 
@@ -22,11 +22,11 @@ class StepCompleter(Protocol):
         summary: str,
         artifacts: Mapping[str, str],
     ) -> str:
-        """Takes it down and gives the name of the step, or raises a `ToolError`."""
+        """Record the outcome and return the name of the step, or raise a `ToolError`."""
 
 
 class CompleteStepTool(BaseTool):
-    """Without steps it can be looked at, and not called."""
+    """Without a store of runs it can be listed, but not called."""
 
     def __init__(self, steps: StepCompleter | None) -> None:
         self._steps = steps

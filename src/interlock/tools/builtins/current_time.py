@@ -1,4 +1,4 @@
-"""Tells the date and time."""
+"""Returns the date and time."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo

@@ -1,4 +1,4 @@
-"""Hands a task over to another agent, which works on it at once and answers this call."""
+"""Delegates a task to another agent, which runs at once and answers this call."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from interlock.tools.tool import (
     ToolMode,
 )
 
-# What an Authority must have for it: an agent is at work, and not as deep already as may be.
+# The capability an Authority must have: an agent is running, and not at the maximum depth.
 NEED = "children"
 
 MAX_TASK_CHARS = 20_000
@@ -23,14 +23,14 @@ STOP_SECONDS = 30.0
 
 class SubtaskRunner(Protocol):
     async def require_agent(self, name: str) -> None:
-        """Raises a `ToolError` that names those there are."""
+        """Raise a `ToolError` that lists the agents, if this one does not exist."""
 
     async def work(self, agent: str, task: str, context: ToolContext) -> ToolResult:
-        """The child's answer. Raises a `ToolError` where the task cannot be handed over."""
+        """Run the child and return its answer. Raises a `ToolError` if the task cannot be delegated."""
 
 
 class DelegationTarget:
-    """Where tasks are handed over to. Whoever has agents at work opens it; until then nobody takes any."""
+    """Holds the runner of delegated tasks. Until it is opened, none are accepted."""
 
     def __init__(self) -> None:
         self._children: SubtaskRunner | None = None
@@ -95,7 +95,7 @@ class DelegateTool(BaseTool):
 
     @property
     def stop_seconds(self) -> float:
-        """What it handed over has calls of its own, and each of them is given its time to stop."""
+        """A delegated task has calls of its own, each of which gets its time to stop."""
         return STOP_SECONDS
 
     def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002

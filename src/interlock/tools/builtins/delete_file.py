@@ -1,4 +1,4 @@
-"""Deletes a file or a link, or a whole folder when that is said in so many words."""
+"""Deletes a file or symlink, or a whole directory if explicitly requested."""
 
 import stat
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Replaces a piece of text in a file: literally, counted, never by a pattern."""
+"""Replaces text in a file: literally and counted, never by a pattern."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ _CHOOSE = (
     "find that occurs once."
 )
 
-# Of how many occurrences a refusal gives the line.
+# The number of occurrences whose lines a refusal lists.
 _MAX_LISTED = 20
 
 
@@ -149,7 +149,7 @@ class EditFileTool(WritingTool[_Plan]):
 
 
 class _Edit:
-    """A literal replacement in the bytes of a file. All that is not replaced stays as it is."""
+    """A literal replacement in the bytes of a file. All other bytes stay unchanged."""
 
     def __init__(self, data: bytes, form: TextFormat, find: str, replace: str, shown: str) -> None:
         self._data, self._form, self._shown = data, form, shown
@@ -168,7 +168,7 @@ class _Edit:
         )
 
     def chosen(self, *, every: bool, occurrence: int | None) -> list[int]:
-        """The places to replace. Refused where it is not clear which one is meant."""
+        """The occurrences to replace. Refuses if it is unclear which one is meant."""
         count = len(self.places)
         if every or (occurrence is None and count == 1):
             return self.places
@@ -188,7 +188,7 @@ class _Edit:
         return [self.places[occurrence - 1]]
 
     def _lines(self) -> str:
-        """The line of each occurrence, of many the first ones."""
+        """The lines of the occurrences, at most the first ones."""
         numbers, line, position = [], 1, 0
         for at in self.places[:_MAX_LISTED]:
             line += self._form.count_lines(self._data[position:at])
@@ -204,7 +204,7 @@ class _Edit:
         return b"".join([*pieces, self._data[position:]])
 
     def moved(self, known: list[Span], places: list[int]) -> tuple[Span, ...]:
-        """What was known of the file, at the places where it is after the change."""
+        """The known spans of the file, at their offsets after the change."""
         growth = len(self.replace) - len(self.find)
 
         def after(position: int) -> int:
@@ -214,9 +214,9 @@ class _Edit:
 
 
 def _spellings(form: TextFormat, find: str, replace: str) -> Iterator[tuple[str, str]]:
-    """A model often writes \\n where the file has \\r\\n; then the file's own line ends are meant."""
+    """Models often write \\n where the file has \\r\\n; then the file's own line ends are meant."""
     if form.line_ending == "\r\n":
-        # First, since a \n alone would be found inside every line end of the file.
+        # First, since \n alone would match inside every line end of the file.
         yield form.with_own_endings(find), form.with_own_endings(replace)
     yield find, replace
     if "\n" in find and "\r\n" not in find:
@@ -224,7 +224,7 @@ def _spellings(form: TextFormat, find: str, replace: str) -> Iterator[tuple[str,
 
 
 def _occurrences(data: bytes, find: bytes, form: TextFormat) -> list[int]:
-    """Where the text begins, from the front and without overlap, at whole characters only."""
+    """The offsets of the text, from the front, without overlap, at whole characters only."""
     places, at = [], data.find(find)
     while at != -1:
         if form.boundary(data, at) == at:

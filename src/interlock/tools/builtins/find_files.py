@@ -1,4 +1,4 @@
-"""Finds files and folders by name."""
+"""Finds files and directories by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

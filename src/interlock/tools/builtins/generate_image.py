@@ -43,7 +43,7 @@ MAX_PROMPT_CHARS = 32_000
 
 @dataclass(frozen=True, slots=True)
 class ImageServices:
-    """What image tools need of the world. Without an endpoint they can be looked at, and not called."""
+    """The services of image tools. Without an endpoint they can be listed, but not called."""
 
     endpoint: ImageEndpoint | None
     redactor: Redactor
@@ -52,7 +52,7 @@ class ImageServices:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """`asked` is the path that was judged, with its extension."""
+    """A judged call. `asked` is the path that was judged, with its extension."""
 
     asked: str
     place: ResolvedPath
@@ -135,7 +135,7 @@ class GenerateImageTool(FileTool[_Plan]):
     def subject(self, plan: _Plan, resolver: PathResolver) -> str:
         return resolver.shown(plan.place)
 
-    # -- before anything is paid for --
+    # -- before any cost --
 
     def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
         prompt, asked = arguments["prompt"], arguments["path"]
@@ -180,7 +180,7 @@ class GenerateImageTool(FileTool[_Plan]):
         reader = ImageResponseReader(
             endpoint.model, context.limits.max_image_bytes, self._services.redactor
         )
-        # From here on it may be charged for, whether anybody waits for it or not.
+        # From here on it may be charged, whether or not the caller still waits.
         context.cancel.begin_effect()
         try:
             async with (
@@ -211,7 +211,7 @@ class GenerateImageTool(FileTool[_Plan]):
         result = write_result(
             f"created {shown}: {picture.kind} image, {shape} pixels, {size} bytes{renamed}",
             kept=kept,
-            # The model has not seen what is in it.
+            # The model has not seen its content.
             touched=(make_touch(str(place.path), "created", new.sha256, size, (0, 0)),),
             path=shown,
             bytes_written=size,
@@ -226,7 +226,7 @@ class GenerateImageTool(FileTool[_Plan]):
     def _put(
         self, plan: _Plan, new: NewContent, kind: ImageFormat, resolver: PathResolver, context: ToolContext
     ) -> tuple[ResolvedPath, bool]:
-        """Under the name that was asked for, or one beside it: what was paid for is not dropped."""
+        """Save under the requested name, or a similar one: a paid image is not discarded."""
         for asked in candidate_names(plan.asked, kind):
             place = resolver.find(asked, PathAccess.write)
             if exists(resolver, place):
@@ -236,7 +236,7 @@ class GenerateImageTool(FileTool[_Plan]):
                     resolver, place, new, change_origin(context), context.cancel.begin_effect
                 )
             except ToolError as error:
-                # Somebody else has made a file of that name at this moment.
+                # Another process created a file of that name just now.
                 if error.error_code is not ErrorCode.STALE_READ:
                     raise
         raise _taken(self.subject(plan, resolver), "Choose another path.")
@@ -251,7 +251,7 @@ def _why(plan: _Plan, picture: ImageInfo, wanted: str) -> str:
 def _exists_already(
     asked: str, kind: ImageFormat, resolver: PathResolver, place: ResolvedPath
 ) -> ToolError:
-    """An image never replaces a file; a free name saves the model a guess."""
+    """An image never replaces a file; suggest a free name."""
     for other in candidate_names(asked, kind):
         free = resolver.find(other, PathAccess.write)
         if not exists(resolver, free):
@@ -271,7 +271,7 @@ def _taken(shown: str, next_action: str) -> ToolError:
 
 
 def _refuse_closed_folder(resolver: PathResolver, place: ResolvedPath) -> None:
-    """Before it is paid for. What the folder is at the time of writing is judged then."""
+    """Check write permission before any cost. The directory is checked again when writing."""
     above = place.parts[: len(place.parts) - 1 - resolver.missing_folders(place)]
     if not os.access(place.root.joinpath(*above), os.W_OK | os.X_OK):
         raise ToolError(

@@ -19,10 +19,10 @@ from interlock.tools.tool import ToolContext
 DEFAULT_DEPTH = 3
 DEFAULT_LIMIT = 400
 
-# A folder with more entries than this is shown in part, so that one of them cannot hide the rest.
+# A directory with more entries is shown in part, so that it cannot hide the rest.
 MAX_IN_FOLDER = 50
 
-# What tools make and people do not write; named, but not looked into.
+# Generated directories: listed, but not descended into.
 _NOT_OPENED = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache"}
     | {".ruff_cache", ".pytest_cache", ".idea", ".gradle", "target", "dist", "build", ".next", ".cache"}
@@ -101,7 +101,7 @@ _CUT = "output truncated: view one of the folders, or choose a smaller max_depth
 
 @dataclass(slots=True)
 class _Folder:
-    """What is shown of a folder: `note` in its own line, and below it some entries and how many more."""
+    """What is shown of a directory: `note` on its own line, then some entries and the number of others."""
 
     parts: tuple[str, ...]
     note: str = ""
@@ -111,7 +111,7 @@ class _Folder:
 
 
 def _chosen(top_folder: int, plan: _Plan, context: ToolContext) -> _Folder:
-    """What has room, level by level: a large folder takes none from those beside it."""
+    """Choose entries level by level: a large directory takes no room from its siblings."""
     top = _Folder(())
     waiting, room = deque([top]), plan.limit - 1
     while waiting:
@@ -120,7 +120,7 @@ def _chosen(top_folder: int, plan: _Plan, context: ToolContext) -> _Folder:
         listed = _listed(top_folder, folder)
         if _is_closed(folder, plan.max_depth) or not listed:
             continue
-        # One line is for saying that there are more.
+        # One line is reserved for the number of omitted entries.
         count = min(len(listed), MAX_IN_FOLDER, max(room, 0))
         count -= count == room < len(listed)
         if count <= 0:
@@ -137,7 +137,7 @@ def _chosen(top_folder: int, plan: _Plan, context: ToolContext) -> _Folder:
 
 
 def _listed(top: int, folder: _Folder) -> list[tuple[str, EntryKind]]:
-    """Folders first. A folder that is not drawn says how much is in it."""
+    """The entries, directories first. A directory that is not drawn shows its number of entries."""
     try:
         descriptor = open_beneath(top, "/".join(folder.parts) or ".", os.O_RDONLY | os.O_DIRECTORY)
         try:

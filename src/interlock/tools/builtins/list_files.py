@@ -1,4 +1,4 @@
-"""Lists a folder."""
+"""Lists a directory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -83,7 +83,7 @@ class MemorySearchTool(BaseTool):
 
 
 def _has_masks(found: MemorySearchResult) -> bool:
-    """Secrets are masked where a note is written or indexed: only the mark is left to tell it by."""
+    """Whether a result contains masks: secrets are masked when a note is written or indexed."""
     return any(MARK in text for hit in found.hits for text in (hit.title, hit.heading, hit.snippet))
 
 

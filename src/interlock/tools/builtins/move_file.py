@@ -1,4 +1,4 @@
-"""Moves or renames a file, a link or a folder."""
+"""Moves or renames a file, symlink or directory."""
 
 import os
 import stat
@@ -106,7 +106,7 @@ def _at(resolver: PathResolver, place: ResolvedPath) -> os.stat_result | None:
 def _refuse_target(
     source: os.stat_result, target: os.stat_result, shown: str, name: str, *, overwrite: bool
 ) -> None:
-    """What stands at the destination may be replaced only if both are files, and on demand."""
+    """An existing destination may be replaced only if both are files, and only on request."""
     if stat.S_ISDIR(target.st_mode):
         raise _in_the_way(
             f"{shown} is a folder", f"To move it into that folder, add its name: {shown}/{name}"
@@ -118,7 +118,7 @@ def _refuse_target(
             f"{shown} is a file, and a folder cannot replace it", "Choose another destination."
         )
     if (source.st_dev, source.st_ino) == (target.st_dev, target.st_ino):
-        # The system would leave both names, and say that all went well.
+        # The kernel would keep both names and report success.
         raise _in_the_way(f"{shown} is a hard link to the same file", "Delete one of the names.")
     if not overwrite:
         raise _in_the_way(f"{shown} already exists", "Choose another name, or set overwrite.")

@@ -1,4 +1,4 @@
-"""Reads a text file, a page at a time. What it showed, and the hash of it, goes into the call's event."""
+"""Reads a text file, a page at a time. The span shown and its hash go into the call's event."""
 
 import hashlib
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ MAX_OFFSET = 2**53
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """`file` is what was found in memory as the path was judged."""
+    """A judged call. `file` is what the cache had when the path was judged."""
 
     place: ResolvedPath
     file: CachedFile | None
@@ -146,13 +146,13 @@ class ReadFileTool(ReadingTool[_Plan]):
 
 
 def _most_lines(plan: _Plan, limits: ToolLimits) -> int:
-    """Who asks for bytes gets as many lines as these have."""
+    """A request for bytes gets as many lines as they have."""
     page = plan.limit_bytes or limits.max_output_lines
     return min(plan.line_count or page, page)
 
 
 class _Source:
-    """A small file is read once and whole, so that a page and the hash of it all belong together."""
+    """A small file is read once and whole, so that a page and the hash of the file belong together."""
 
     def __init__(self, file: OpenFile, limits: ToolLimits) -> None:
         self._file = file
@@ -165,7 +165,7 @@ class _Source:
             return self._whole[offset : offset + count]
         found = self._file.read(offset, count)
         if self._window is None:
-            # Kept, so that what is hashed is what was shown. What is read after it is only looked at.
+            # Keep it, so that the hash is of the bytes shown. Later reads are only for looking ahead.
             self._window = (offset, found)
         return found
 
@@ -189,7 +189,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Begin:
-    """The byte to begin at, its line where that is known, and what the first page was asked to begin at."""
+    """The byte to start at, its line if known, and the start that the first page requested."""
 
     offset: int
     line: int | None
@@ -244,7 +244,7 @@ def _begin(plan: _Plan, file: OpenFile, form: TextFormat, context: ToolContext) 
 
 
 def _continued(plan: _Plan, cursor: str, file: OpenFile) -> _Begin:
-    """Where a cursor says; the arguments by which its first page was asked for may be given again."""
+    """The start from a cursor; the arguments of its first page may be repeated."""
     version, position = read_cursor(cursor, plan.subject)
     begin = _Begin(
         number_in(position, "offset"),
@@ -261,7 +261,7 @@ def _continued(plan: _Plan, cursor: str, file: OpenFile) -> _Begin:
 
 def _offset_of_line(file: OpenFile, form: TextFormat, number: int, context: ToolContext) -> int:
     found = find_line(file, form, number, context.cancel.check)
-    # Behind the last line end there is no line, unless the file is empty.
+    # There is no line after the last line end, unless the file is empty.
     if found.number == number and (number == 1 or found.offset < file.size):
         return found.offset
     lines = found.number - (found.offset >= file.size)

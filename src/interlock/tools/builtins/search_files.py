@@ -1,7 +1,7 @@
 """Searches the content of files, with ripgrep.
 
-rg says where the matches are. The lines themselves are read here, from the root's descriptor: whatever
-another process does to the tree meanwhile, no text from outside is shown.
+rg reports the positions of matches. The lines are read here, through the root's descriptor: whatever
+another process does to the tree meanwhile, no text from outside the roots is shown.
 """
 
 import os
@@ -45,7 +45,7 @@ from interlock.tools.tool import Effect, ToolContext, ToolLimits, ToolMode
 
 DEFAULT_LIMIT = 500
 
-# How many files without lines are told by name.
+# How many files without lines are listed by name.
 _NAMED = 10
 
 
@@ -236,7 +236,7 @@ def _notes(found: SearchMatches, binary: list[str]) -> str:
 
 
 def _require_searchable(resolver: PathResolver, place: ResolvedPath) -> None:
-    """Refused while nothing is intended yet, where there is nothing, or nothing that has lines."""
+    """Refuse, before any intent is recorded, if the path is missing or has no lines."""
     try:
         descriptor = resolver.open(place, os.O_PATH)
     except FileNotFoundError:
@@ -255,7 +255,7 @@ def _require_searchable(resolver: PathResolver, place: ResolvedPath) -> None:
 
 
 def _opened(resolver: PathResolver, place: ResolvedPath) -> tuple[int, str]:
-    """The folder to search, or the folder of the one file to search and that file's name."""
+    """The directory to search, or the directory and name of a single file."""
     try:
         return resolver.open(place, os.O_RDONLY | os.O_DIRECTORY), ""
     except NotADirectoryError:

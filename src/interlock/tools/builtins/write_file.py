@@ -1,4 +1,4 @@
-"""Creates a file, replaces its content, or adds to its end."""
+"""Creates a file, replaces its content, or appends to it."""
 
 import hashlib
 import itertools
@@ -48,7 +48,7 @@ class _Append:
     text: str
 
 
-# How often an addition is tried where others add to the same file.
+# How often an append is retried when others append to the same file.
 _TRIES = 100
 
 _Plan = _Create | _Append | Replacement
@@ -171,7 +171,10 @@ class WriteFileTool(WritingTool[_Plan]):
     def _append(
         self, plan: _Append, resolver: PathResolver, shown: str, context: ToolContext
     ) -> ToolResult:
-        """Nothing that somebody else adds at the same time is lost: then it is done again, behind it."""
+        """Append.
+
+        Nothing that another process appends meanwhile is lost: the append is repeated after it.
+        """
         for tries_left in reversed(range(_TRIES)):
             try:
                 return self._append_once(plan, resolver, shown, context)
@@ -215,7 +218,7 @@ class WriteFileTool(WritingTool[_Plan]):
 
 
 def _refuse_too_large(file: OpenFile, shown: str) -> None:
-    """To add to a file, all of it is written anew: only so it is whole at any moment, and can be undone."""
+    """Appending rewrites the whole file: only so it is consistent at any moment, and can be undone."""
     if file.size > MAX_ENTRY_BYTES:
         raise ToolError(
             ErrorCode.LIMIT_EXCEEDED,

@@ -1,5 +1,5 @@
-"""What the file tools share: paging, cursors, text forms, and what a session has seen of a file.
+"""Shared by the file tools: paging, cursors, text formats, and the read history of a session.
 
-Nothing here opens a path by itself: every access goes through `sandbox.paths`. The tools themselves are
-in `builtins`, one file each.
+Nothing here opens a path by itself: every access goes through `sandbox.paths`. The tools themselves are in
+`builtins`, one file each.
 """

@@ -1,4 +1,4 @@
-"""What every file tool does alike: judge its paths first, and work beside the event loop."""
+"""The base of file tools: they judge their paths first, and work in threads."""
 
 import errno
 import os
@@ -38,7 +38,10 @@ CURSOR = {
 
 
 class FileTool(BaseTool, Generic[Plan]):
-    """A tool that works on files in the opened folders. It judges paths on a thread: they may block."""
+    """A tool that works on files in the opened directories.
+
+    Paths are judged in a thread: they may block.
+    """
 
     @property
     def group(self) -> ToolGroup:
@@ -54,11 +57,11 @@ class FileTool(BaseTool, Generic[Plan]):
 
     @abstractmethod
     def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> Plan:
-        """What will be done, once every path in it was found to be allowed. No effect yet."""
+        """Judge every path and return the plan, without any effect."""
 
     @abstractmethod
     def subject(self, plan: Plan, resolver: PathResolver) -> str:
-        """What the call is about, to name it in an error."""
+        """What the call is about, for error messages."""
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Plan:
         resolver = PathResolver(context.profile)
@@ -74,7 +77,7 @@ class FileTool(BaseTool, Generic[Plan]):
 
 
 class BlockingFileTool(FileTool[Plan]):
-    """A file tool whose work is nothing but system calls."""
+    """A file tool that consists of system calls only."""
 
     @abstractmethod
     def work(self, plan: Plan, resolver: PathResolver, context: ToolContext) -> ToolResult: ...
@@ -141,7 +144,7 @@ _NEXT_STEPS = {
 
 
 def tool_error_from_oserror(error: OSError, shown: str) -> ToolError:
-    """An error of the operating system in words for the model, without any path but the one it knows."""
+    """An OS error as a message for the model, without any path but the one it knows."""
     code = error.errno or 0
     sentence = _SENTENCES.get(code, f"{{shown}}: {os.strerror(code) if code else 'it failed'}")
     return ToolError(

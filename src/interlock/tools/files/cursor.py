@@ -1,6 +1,6 @@
-"""Cursors: where a page ended, which call it belongs to, and in which state its source was.
+"""Cursors: where a page ended, which call it belongs to, and the version of its source.
 
-A cursor names nothing: paths in it could be secret, too long, or not encodable at all.
+A cursor contains no names: a path could be secret, too long, or not encodable.
 """
 
 import base64
@@ -17,8 +17,8 @@ MAX_NUMBER = 2**53
 
 
 def cursor_subject(*parts: object) -> str:
-    """What a cursor belongs to; it cannot be used with other arguments."""
-    # A path may have bytes that are no characters.
+    """The call that a cursor belongs to; it cannot be used with other arguments."""
+    # A path may contain bytes that are not characters.
     return sha256(ascii([str(part) for part in parts]).encode()).hexdigest()[:16]
 
 

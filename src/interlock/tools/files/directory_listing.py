@@ -1,4 +1,4 @@
-"""Pages of names: what lies in a folder, in an order that a cursor can go on in."""
+"""Pages of directory entries, in an order that a cursor can continue."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from interlock.tools.tool import ToolContext
 
 KIND_SUFFIXES = {EntryKind.folder: "/", EntryKind.link: "@", EntryKind.file: "", EntryKind.other: "="}
 
-# How often a long walk looks whether it should stop, and tells how far it is.
+# How often a long walk checks for cancellation and reports its progress.
 CHECK_EVERY = 512
 TELL_EVERY = 20_000
 
@@ -43,7 +43,7 @@ def list_page(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> ToolResult:
-    """The entries below a folder that were chosen, as lines, from where the cursor says."""
+    """The chosen entries below a directory, as lines, from the cursor on."""
     subject = cursor_subject("list", place.path, criteria, max_depth)
     page = LinePage(context.limits, redactor, max_lines=limit)
     closed = _UnreadableDirectories(resolver, place, max_depth)
@@ -71,7 +71,7 @@ def list_page(
 
 
 def require_directory(resolver: PathResolver, place: ResolvedPath) -> None:
-    """Refused while nothing is intended yet, where it is something else."""
+    """Refuse, before any intent is recorded, if it is not a directory."""
     try:
         os.close(resolver.open(place, os.O_PATH | os.O_DIRECTORY))
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def require_directory(resolver: PathResolver, place: ResolvedPath) -> None:
 
 
 class _UnreadableDirectories:
-    """Folders whose content is missing from a list, so that nobody takes them for empty."""
+    """Directories whose content is missing from a list, so that they are not taken for empty."""
 
     def __init__(self, resolver: PathResolver, place: ResolvedPath, max_depth: int) -> None:
         self._resolver, self._place, self._max_depth = resolver, place, max_depth
@@ -124,7 +124,7 @@ def _keep_in_touch(count: int, context: ToolContext) -> None:
 
 def _cursor_behind(folder: int, last: tuple[str, ...], subject: str) -> str:
     with _trail(folder) as folders:
-        # Where one is gone by now, the cursor is stale when it is used.
+        # If one has been removed, the cursor will be stale when used.
         with suppress(OSError):
             for name in last[:-1]:
                 folders.append(_opened(folders[-1], name))
@@ -133,7 +133,7 @@ def _cursor_behind(folder: int, last: tuple[str, ...], subject: str) -> str:
 
 
 def _last_shown(folder: int, version: str, position: dict[str, Any]) -> tuple[str, ...]:
-    """The entry behind which a cursor goes on, if every folder on the way to it is as it was."""
+    """The entry after which a cursor continues, if every directory on its path is unchanged."""
     digests = text_in(position, "after")
     names: list[str] = []
     try:
@@ -152,7 +152,7 @@ def _last_shown(folder: int, version: str, position: dict[str, Any]) -> tuple[st
 
 @contextmanager
 def _trail(folder: int) -> Iterator[list[int]]:
-    """The open folders on the way to an entry, from the one that is listed down."""
+    """The open directories on the path to an entry, from the listed one down."""
     folders = [folder]
     try:
         yield folders
@@ -174,7 +174,7 @@ def _name_with(digest: str, folder: int) -> str:
 
 
 def _version(folders: list[int]) -> str:
-    """Changes when a folder that is not yet listed to its end gets or loses an entry."""
+    """Changes when a directory that is not fully listed yet gains or loses an entry."""
     times = [os.fstat(folder).st_mtime_ns for folder in folders]
     return sha256(repr(times).encode()).hexdigest()[:16]
 

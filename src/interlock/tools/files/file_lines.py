@@ -73,9 +73,9 @@ class LineMatch:
 
 
 class MatchLineReader:
-    """The text of matches, read from an open folder, without secrets. Keeps one file open: close it.
+    """Reads the text of matches from an open directory, redacted. Keeps one file open: close it.
 
-    Of one line it gives `MAX_LINE_CHARS` at most, and no more than `max_bytes`.
+    Of one line it returns at most `MAX_LINE_CHARS` characters and `max_bytes` bytes.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class MatchLineReader:
         self._form = TextFormat()
         self._known = LineStart()
         self._looked = (0, "")
-        # Something secret was masked in the last text.
+        # Whether the last text contained a secret.
         self.redacted = False
 
     def close(self) -> None:
         self._open.close()
 
     def text_of(self, match: LineMatch) -> str | None:
-        """None where the file is gone, not what it was, or one that also lies outside."""
+        """The text of a match; None if the file is missing, changed, or also linked outside."""
         self._check()
         self.redacted = False
         try:
@@ -119,7 +119,7 @@ class MatchLineReader:
         return self._file
 
     def _place_of(self, file: OpenFile, match: LineMatch) -> tuple[int, int]:
-        """Where the line and the match in it begin, in bytes of the file."""
+        """The offsets of the line and of the match, in bytes of the file."""
         mark = len(self._form.mark)
         if not self._form.encoding.startswith("utf-16"):
             start = match.offset + mark
@@ -131,7 +131,7 @@ class MatchLineReader:
         return start, start + self._form.width(before.decode("utf-8", "ignore"))
 
     def _around(self, file: OpenFile, start: int, at: int) -> str:
-        """The line as it is, or as much of it around the match as makes a readable line."""
+        """The whole line, or as much around the match as is readable."""
         form = self._form
         first = max(start, at - _BYTES_BEFORE)
         left = max(len(form.mark), first - MARGIN_BYTES)
@@ -148,7 +148,7 @@ class MatchLineReader:
         return _cut(shown.rstrip("\r"), column, self._max_bytes, was_cut=first > start)
 
     def _opening(self, file: OpenFile, left: int, behind: str) -> str:
-        """Of a private key that began earlier. Matches come one behind the other, so all is read once."""
+        """The header of a private key that began earlier. Matches come in order, so all is read once."""
         known = self._looked if self._looked[0] <= left else (0, "")
         opening = find_open_key_block(file.read, left, self._form, behind, known)
         if not opening or opening.endswith("\n"):

@@ -1,4 +1,4 @@
-"""Patterns that a model gave. They choose among what may be seen, and are never a way to see more."""
+"""Patterns given by a model. They only select among visible files."""
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt
@@ -11,7 +11,7 @@ _SPECIAL = set("*?[")
 
 
 def judged_pattern(pattern: str, argument: str, place: ResolvedPath, resolver: PathResolver) -> Glob:
-    """The pattern, compiled, once every folder it names by name was found to be inside."""
+    """The compiled pattern, after every literal directory in it was found to be inside."""
     if "\0" in pattern:
         raise _invalid(argument, "it must not contain a null character")
     try:

@@ -1,4 +1,4 @@
-"""What a session has seen of a file, and whether that is still what is there."""
+"""What a session has read of a file, and whether the file is unchanged."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ ORDER BY seq DESC LIMIT 200
 
 _NEWEST = 2**62
 
-# Whoever made the whole content knows it; nothing earlier has to be looked at.
+# A call that wrote the whole content knows it; earlier ones do not matter.
 _WHOLE = frozenset({"created", "replaced"})
 
 Touch = dict[str, Any]
@@ -29,15 +29,15 @@ Span = tuple[int, int]
 
 
 class ReadHistory:
-    """Reads the session's own log: what was read or written, and the hashes of it."""
+    """Reads the session's own log: which spans were read or written, and their hashes."""
 
     def __init__(self, reading: Callable[[], AbstractContextManager[DbConnection]]) -> None:
         self._reading = reading
 
     def current(self, session_id: str, path: str, file: OpenFile, shown: str, check: Check) -> list[Span]:
-        """The parts of the file that this session knows as they are now, in order and joined.
+        """The spans of the file that this session knows and that are unchanged, sorted and merged.
 
-        A file it has not looked at, or that changed since it last did, is refused.
+        Refuses a file that it has not read, or that changed since.
         """
         with self._reading() as connection:
             touches = list(_touches(connection, session_id, path))
@@ -60,7 +60,7 @@ class ReadHistory:
 
 
 def require_read(known: list[Span], wanted: list[Span], shown: str) -> None:
-    """`known` is in order and joined, so only the last part that begins before a place can hold it."""
+    """`known` is sorted and merged, so only the last span that begins before a position can contain it."""
     for start, end in wanted:
         last = bisect_right(known, start, key=lambda span: span[0]) - 1
         if last < 0 or end > known[last][1]:
@@ -78,8 +78,8 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 
 def _touches(connection: DbConnection, session_id: str, path: str) -> Iterator[Touch]:
-    """Newest first, back to the last time this session wrote the whole file or saw it go."""
-    # As the log holds it. A name that is no text looks like others there; the hash tells them apart.
+    """Newest first, back to the last time this session wrote the whole file or saw it removed."""
+    # As stored in the log. Names that are not text may look alike there; the hash distinguishes them.
     path = sanitize_text(path)
     quoted = orjson.dumps(path).decode()
     for facts, content in _outcomes(connection, session_id):
@@ -96,7 +96,7 @@ def _touches(connection: DbConnection, session_id: str, path: str) -> Iterator[T
 
 
 def _size_then(touch: Touch, outcome: dict[str, Any]) -> int | None:
-    """How large the file was, where the call that touched it saw its end."""
+    """The size of the file then, if the call that touched it saw its end."""
     saw_all = touch["hashed_to"] > touch["seen_to"] or not (
         outcome.get("truncated_lines") or outcome.get("truncated_bytes")
     )

@@ -20,11 +20,11 @@ _FIXED = (
     "--no-config",
     "--no-messages",
     "--no-ignore-global",
-    # Files that only rg knows, `.ignore` and `.rgignore`, here or in a folder above that was not opened.
+    # Files that only rg knows, `.ignore` and `.rgignore`, here or in a parent that is not opened.
     "--no-ignore-dot",
     "--hidden",
     "--crlf",
-    # A file that becomes shorter must not end the program, and binary files are told alike.
+    # A file that is truncated meanwhile must not crash rg, and binary files are reported uniformly.
     "--no-mmap",
     "--color=never",
     "--no-heading",
@@ -37,10 +37,10 @@ _FIXED = (
     "--glob=!.git",
 )
 
-# What rg exits with: matches, none, and a complaint or something that could not be read.
+# Exit codes of rg: matches, no matches, and an error or something unreadable.
 _MATCHES, _NONE, _TROUBLE = 0, 1, 2
 
-# rg says so among the matches. A line of its own, though a file's name may have line ends, too.
+# rg reports this among the matches, on a line of its own; file names may contain newlines, too.
 _BINARY = re.compile(
     rb"(\./.*): (?:WARNING: stopped searching binary file after match|binary file matches)"
     rb' \(found "\\0" byte around offset \d+\)\r?',
@@ -71,7 +71,7 @@ class SearchMatches:
 
 @dataclass(frozen=True, slots=True)
 class ShownMatches:
-    """How many matches earlier pages showed, and a digest by which they are known again."""
+    """How many matches earlier pages showed, and their digest."""
 
     count: int = 0
     digest: str = ""
@@ -94,10 +94,10 @@ async def find_matches(
     limit: int,
     passed: ShownMatches,
 ) -> SearchMatches:
-    """At most `limit` matches behind those that were passed.
+    """At most `limit` matches after those that were passed.
 
-    rg is fastest when it may answer in any order. Only where there are more matches than fit on a page,
-    or a page has gone before, does it have to keep to one.
+    rg is fastest in any order. It has to sort only if there are more matches than fit on a page, or for a
+    later page.
     """
     if program is None:
         raise _not_available("it is missing")
@@ -139,7 +139,7 @@ class _Search:
 
 
 class _Output:
-    """What rg says, line by line: `./path NUL line:column:offset:text`. A path may have line ends, too."""
+    """Parses rg's output by line: `./path NUL line:column:offset:text`. A path may contain newlines."""
 
     def __init__(self, limit: int, passed: ShownMatches, glob: Glob | None) -> None:
         self._limit, self._passed, self._glob = limit, passed, glob
@@ -207,7 +207,7 @@ def _judge_end(code: int, complaint: str) -> None:
 
 
 def _reason(complaint: str) -> str:
-    """What rg says is wrong, without the options it recommends, which nobody can give it here."""
+    """The error of rg, without the options it recommends, which are not available here."""
     said = complaint.strip().removeprefix("rg: ").split("\n\nConsider ")[0]
     _, marker, error = said.partition("\nerror: ")
     return safe_excerpt(" ".join((error if marker else said).split()), 300)

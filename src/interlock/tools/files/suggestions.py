@@ -1,4 +1,4 @@
-"""What a wrong name was probably meant to be."""
+"""Suggests what a wrong name was probably meant to be."""
 
 import os
 from dataclasses import replace
@@ -13,10 +13,10 @@ _SUGGESTIONS = 3
 
 
 def not_found_error(resolver: PathResolver, place: ResolvedPath) -> ToolError:
-    """There is no such file or folder: told with the most similar names that lie beside it."""
+    """The error for a missing file or directory, with the most similar names next to it."""
     sentence = f"there is no {resolver.shown(place)}"
-    # From the longest to the shortest: the first folder that is there has the name that is not. What is
-    # not there is cited as a whole, never in part: a secret that was given as a path is masked as a whole.
+    # From the longest to the shortest: the first existing directory lacks the name. Quote a missing path as
+    # a whole, never in part: a secret given as a path is masked as a whole.
     for count in range(len(place.parts) - 1, -1, -1):
         folder = _above(place, count)
         names = _names_in(resolver, folder)

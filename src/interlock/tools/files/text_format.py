@@ -29,7 +29,7 @@ class TextFormat:
         return whole.decode(self.encoding, self._lossless)
 
     def width(self, text: str) -> int:
-        """How many bytes of the file a decoded text stands for."""
+        """The number of bytes that a decoded text has in the file."""
         return len(text.encode(self.encoding, self._lossless))
 
     @property
@@ -57,7 +57,7 @@ class TextFormat:
         return text.replace("\r\n", "\n").replace("\n", self.line_ending)
 
     def boundary(self, data: bytes, at: int) -> int:
-        """The place itself or, where that lies inside a character, the place behind the character."""
+        """The position itself or, inside a character, the position after it."""
         if self.encoding == "utf-8":
             return _behind_character(data, at)
         if self._is_wide:
@@ -85,7 +85,7 @@ class TextFormat:
 
 
 def detect_text_format(head: bytes, *, is_whole: bool) -> TextFormat | None:
-    """The form of a text that begins so; None where it is no text at all."""
+    """The format of a text that begins so; None if it is not text."""
     if head.startswith(codecs.BOM_UTF32_LE):
         return None
     for mark, encoding in _MARKS:

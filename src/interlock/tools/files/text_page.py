@@ -11,7 +11,7 @@ from interlock.tools.files.text_format import TextFormat
 
 # A secret that begins before a page, or ends behind it, is recognised within this many bytes.
 MARGIN_BYTES = 16 * 1024
-# The block of a private key may have begun earlier, and is looked for as far back as this.
+# How far back the start of a private key's block is searched.
 MAX_LOOK_BACK_BYTES = 4 * 1024 * 1024
 _LOOK_BACK_STEP = 64 * 1024
 
@@ -20,9 +20,9 @@ ReadBytes = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What is wanted of a file: at most so many bytes and lines, ending with a line where `whole_lines`.
+    """The request for a page: at most so many bytes and lines, ending with a line if `whole_lines`.
 
-    The bytes bound what is read and what is shown. There is always one character, or one mark.
+    The bytes limit both what is read and what is shown. There is always one character, or one mark.
     """
 
     start: int
@@ -33,7 +33,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """The text to show, and the bytes of the file it stands for. `end` is where the next page begins."""
+    """The text to show, and its byte range in the file. `end` is where the next page begins."""
 
     text: str
     start: int
@@ -121,9 +121,9 @@ class _PageBuffer:
 def find_open_key_block(
     read: ReadBytes, at: int, form: TextFormat, behind: str, known: tuple[int, str] = (0, "")
 ) -> str:
-    """The first line of a private key's block that begins before a place and is still open behind it.
+    """The header of a private key's block that begins before a position and is still open after it.
 
-    `known` is an earlier place, and what this said of it.
+    `known` is an earlier position and its result.
     """
     farthest, place = max(len(form.mark), at - MAX_LOOK_BACK_BYTES, known[0]), at
     while may_be_inside_block(behind[LONGEST_OPENING:]):

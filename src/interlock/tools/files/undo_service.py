@@ -1,4 +1,4 @@
-"""A person takes back what calls did to files. It is told in the log before and after."""
+"""Reverts changes that calls made to files. The log records it before and after."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ from interlock.tools.threads import CancelSignal, run_in_thread
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """What became of each file."""
+    """The outcome for each file."""
 
     undo_id: str
     outcomes: list[UndoOutcome]
@@ -33,9 +33,9 @@ class UndoService:
         protected_names: tuple[str, ...] = PROTECTED_NAMES,
         has_other_machines: bool = False,
     ) -> None:
-        """`session_of` knows the sessions of tasks.
+        """`session_of` finds the session of a task.
 
-        `has_other_machines`: others may share the log, and keep what they changed themselves.
+        `has_other_machines`: others may share the log, and keep their own undo data.
         """
         self._session_of = session_of
         self._has_other_machines = has_other_machines
@@ -44,13 +44,13 @@ class UndoService:
         self._log = log
 
     async def find_entries(self, identity: str) -> list[UndoEntry]:
-        """What can be taken back of a session, a task, a single call or an undo, newest first."""
-        # A task that was handed over works in the session of the one that did so.
+        """The changes of a session, task, call or undo that can be reverted, newest first."""
+        # A delegated task works in the session of its parent.
         session_id = await self._session_of(identity.partition(".")[0])
         entries = await run_in_thread(CancelSignal(), lambda: self._kept.find(identity, session_id))
         if not entries:
             raise NothingToUndo(self._nothing(identity))
-        # A provider numbers its calls as it likes; in another conversation the same id is another call.
+        # Providers choose their own call ids: the same id in another session is another call.
         sessions = {entry.change.session_id for entry in entries if _is_only_a_call(entry, identity)}
         if len(sessions) > 1:
             raise NothingToUndo(
@@ -62,21 +62,21 @@ class UndoService:
         sentence = f"there are no file changes to undo for '{identity}'"
         if not self._has_other_machines:
             return sentence
-        # Where it ran is told by `events tree --processes`.
+        # `events tree --processes` shows where it ran.
         return f"{sentence} on this machine; changes by a worker on another machine must be undone there"
 
     async def revert(self, identity: str, *, who: str, within: Sequence[Path] | None = None) -> UndoReport:
-        """Newest first, whoever did it; what several sessions did is told in each of them.
+        """Revert, newest first, changes of all origins; recorded in every session concerned.
 
-        `within` are the folders that are opened now: what lies elsewhere is the operator's to take back.
-        It goes to its end, and what it came to is told, whoever stops waiting for it.
+        `within` are the directories opened now: only the operator can revert changes elsewhere. It runs to
+        its end and records the result, even if the caller stops waiting.
         """
         return await self._to_its_end(await self.find_entries(identity), identity, who, within)
 
     async def redo(
         self, task_id: str, undo_id: str, *, who: str, within: Sequence[Path] | None = None
     ) -> UndoReport:
-        """Take back an undo of a task; what it redoes is the task's work again, and can be undone again."""
+        """Revert an undo of a task; the result is the task's work again, and can be undone again."""
         session_id = await self._session_of(task_id) or ""
         entries = await run_in_thread(
             CancelSignal(), lambda: self._kept.find_undo(undo_id, task_id, session_id)
@@ -93,7 +93,7 @@ class UndoService:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
             await asyncio.wait({taking})
-            # What went wrong with it, nobody is there to hear.
+            # Retrieve the exception so that asyncio does not log it.
             if not taking.cancelled():
                 taking.exception()
             raise

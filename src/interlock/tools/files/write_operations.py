@@ -1,4 +1,4 @@
-"""What the tools that write have in common: the rules that hold before anything is changed."""
+"""Rules that the writing tools share, checked before anything is changed."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ from interlock.tools.tool import ToolContext, ToolLimits
 
 @dataclass(frozen=True, slots=True)
 class WriteServices:
-    """What the writing tools need of the world."""
+    """The services of the writing tools."""
 
     changes: FileChanger
     seen: ReadHistory
@@ -29,7 +29,7 @@ class WriteServices:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """New content for a file as it was when it was judged; `known` is what the model then knows of it."""
+    """New content for a file, of the version that was judged; `known` is what the model then knows."""
 
     place: ResolvedPath
     version: str
@@ -40,11 +40,11 @@ class Replacement:
 
 @contextmanager
 def existing_file(resolver: PathResolver, place: ResolvedPath) -> Iterator[tuple[OpenParent, OpenFile]]:
-    """The file at a place and the folder that holds it; `FileNotFoundError` where there is none."""
+    """The file and its open parent directory; `FileNotFoundError` if missing."""
     with resolver.parent(place) as parent:
         shown = resolver.shown(place)
         with open_file_in(parent.descriptor, parent.name, shown) as file:
-            # Its copy would be an ordinary file, which anybody here could read.
+            # Its copy would be an ordinary file, readable to all agents here.
             HardLinkCheck(resolver).refuse_outside(file, shown)
             if not stat.S_IMODE(file.status.st_mode) & 0o222:
                 raise ToolError(
@@ -65,7 +65,7 @@ def exists(resolver: PathResolver, place: ResolvedPath) -> bool:
 
 
 def lstat_path(resolver: PathResolver, place: ResolvedPath) -> os.stat_result:
-    """What stands at a place, itself if it is a link."""
+    """The status of a path, of the symlink itself if it is one."""
     with resolver.parent(place) as parent:
         status = lstat_entry(parent)
     if status is None:
@@ -74,7 +74,7 @@ def lstat_path(resolver: PathResolver, place: ResolvedPath) -> os.stat_result:
 
 
 def refuse_with_roots(place: ResolvedPath, context: ToolContext, resolver: PathResolver) -> None:
-    """An opened folder stays where it is, also when it lies in another one."""
+    """An opened directory must not be moved or deleted, also inside another one."""
     if any(root.is_relative_to(place.path) for root in context.profile.readable_roots):
         raise ToolError(
             ErrorCode.PATH_DENIED,
@@ -84,7 +84,7 @@ def refuse_with_roots(place: ResolvedPath, context: ToolContext, resolver: PathR
 
 
 def existing_text_format(file: OpenFile, shown: str, limits: ToolLimits) -> TextFormat:
-    """The same form in which it was read: a small file is judged whole, a large one by its beginning."""
+    """The format in which it was read: a small file is judged whole, a large one by its beginning."""
     head = file.read(0, file.size if file.size <= limits.max_read_bytes else HEAD_BYTES)
     form = detect_text_format(head, is_whole=len(head) == file.size)
     if form is None:
@@ -99,7 +99,7 @@ def make_content(data: bytes) -> NewContent:
 def apply_replacement(
     replacement: Replacement, write_services: WriteServices, resolver: PathResolver, context: ToolContext
 ) -> bool:
-    """Replace the file, provided that it still is the one that was judged."""
+    """Replace the file, if it is still the version that was judged."""
     with existing_file(resolver, replacement.place) as (parent, file):
         if file.version != replacement.version:
             raise ToolError(
@@ -144,7 +144,7 @@ def write_result(text: str, *, kept: bool, touched: tuple[FileTouch, ...], **met
 
 
 def encode_text(text: str, form: TextFormat, what: str) -> bytes:
-    """The text as it is written into a file of that form."""
+    """The text encoded for a file of that format."""
     half = next((character for character in text if "\ud800" <= character <= "\udfff"), None)
     if half is not None:
         raise ToolError(
@@ -167,7 +167,7 @@ def refuse_oversized(
 
 
 def count_redaction_marks(pieces: Iterable[bytes], form: TextFormat) -> int:
-    """How often the redaction mark stands in a file, also where a piece ends inside one."""
+    """The number of redaction marks in a file, also across pieces."""
     mark, count, carry = MARK.encode(form.encoding), 0, b""
     for piece in pieces:
         text = carry + piece
@@ -177,7 +177,7 @@ def count_redaction_marks(pieces: Iterable[bytes], form: TextFormat) -> int:
 
 
 def refuse_redaction_marks(new_marks: int, old_marks: int, shown: str) -> None:
-    """A mask that a model copied would be written over the secret it stands for."""
+    """A copied redaction mark would overwrite the secret it replaces."""
     if new_marks > old_marks:
         raise masked(f"the text for {shown} contains {MARK}, which stands for a redacted secret")
 

@@ -1,7 +1,6 @@
-"""Tools of other programs, reached by the Model Context Protocol.
+"""Tools of other programs, over the Model Context Protocol.
 
-A server is somebody else's program. Nothing it says is trusted: not its names, its descriptions, its
-schemas, its hints or its results. What it offers has no mode until the operator classed it, and a class
-holds for exactly the definition that was looked at. A server that misbehaves loses its own call, and
-nothing else.
+A server is a foreign program, and untrusted: its names, descriptions, schemas, hints and results. Its tools
+have no mode until the operator classifies them, and a class applies only to the exact definition that was
+reviewed. A server that misbehaves loses its own call, and nothing else.
 """

@@ -1,7 +1,7 @@
-"""One connection to one server: opened, listed, called, and given up when it does not answer.
+"""One connection to one server: open, list, call, and give up if it does not answer.
 
-A task of its own holds it open, since the protocol's library must be entered and left by the same one.
-Whoever calls waits beside it, and stops waiting without asking the server. Loaded only where one is opened.
+A task of its own holds it open, since the library must be entered and left by the same task. Callers wait
+separately, and can stop without asking the server. Imported only when a connection is opened.
 """
 
 import asyncio
@@ -42,15 +42,15 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class _Raw(BaseModel):
-    """A result as it came: its parts are looked at one by one, not trusted to be of a shape."""
+    """A raw result: its parts are checked one by one, without assuming a shape."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class McpConnection:
-    """`on_listing_changed` is called when the server says that it offers something else now.
+    """`on_listing_changed` is called when the server announces another list of tools.
 
-    Its own words are redacted before they are cut: half a secret would not be recognised.
+    Its texts are redacted before they are cut: part of a secret would not be recognised.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class McpConnection:
         self._reason = ""
         self._holding: asyncio.Task[None] | None = None
 
-    # -- its life --
+    # -- lifecycle --
 
     async def open(self) -> None:
-        """`McpServerError` where it cannot be spoken to."""
+        """Open the connection; `McpServerError` if that fails."""
         _silence_the_library()
         self._holding = asyncio.ensure_future(self._hold())
         try:
@@ -103,11 +103,11 @@ class McpConnection:
 
     @property
     def instructions(self) -> str:
-        """What it would like models to be told, for people to read. No model is told."""
+        """The server's instructions, for people only. They are never sent to a model."""
         return self._brief(self._client.result().instructions or "", 500)
 
     def end(self, reason: str) -> None:
-        """It is over, and why. The first reason stands."""
+        """End the connection. The first reason is kept."""
         self._reason = self._reason or reason
         self._closing.set()
 
@@ -138,21 +138,22 @@ class McpConnection:
             self.end("it ended")
             if not self._client.done():
                 self._client.set_exception(McpServerError(self._reason))
-                # Whoever opened it may have gone meanwhile.
+                # The opener may have been cancelled. Retrieve the exception so that asyncio does not log
+                # it.
                 self._client.exception()
 
     async def _hear(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._on_listing_changed()
 
-    # -- what is asked of it --
+    # -- requests --
 
     async def tools(self, seconds: float = LIST_SECONDS) -> list[McpToolDefinition]:
-        """What it offers now, as far as anybody would look."""
+        """The tools that it offers now, up to a limit."""
         return await self._asked(self._list(), seconds)
 
     async def answers(self) -> bool:
-        """Whether it still does, quickly."""
+        """Whether it still answers, with a short time limit."""
         try:
             await self.tools(PING_SECONDS)
         except McpServerError:
@@ -160,7 +161,7 @@ class McpConnection:
         return True
 
     async def call(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-        """The result as it came. Whoever stops waiting has told the server, and does not wait for that."""
+        """The raw result. On cancellation, the server is notified without waiting."""
         session = self._session()
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
         calling = asyncio.ensure_future(session.send_request(request, _Raw, progress_callback=progress))
@@ -212,7 +213,7 @@ class McpConnection:
             raise await self._trouble(error) from None
 
     async def _trouble(self, error: BaseException) -> McpServerError:
-        """That it is over is known a moment before why."""
+        """Wait briefly for the reason: the end of a connection is known before its cause."""
         if not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
             return McpServerError(
                 self._told(error), is_answer=isinstance(error, MCPError | ValidationError)
@@ -230,7 +231,7 @@ class McpConnection:
         return to_visible_line(self._redactor.text(text), max_chars)
 
     def _told(self, error: BaseException) -> str:
-        """What went wrong, in few words. The server's own are cut and cannot hide anything."""
+        """The error in a few words. The server's own text is cut and made visible."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, McpServerError):
@@ -245,7 +246,7 @@ class McpConnection:
 
 
 def _silence_the_library() -> None:
-    """It logs what servers say. What is worth telling is told by events."""
+    """Silence the library's logging of server messages. Events record what matters."""
     for name in ("mcp", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
@@ -257,7 +258,7 @@ def _definition(tool: Tool) -> McpToolDefinition:
             tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
         )
     except (ValueError, RecursionError):
-        # Nobody could say later whether it is the same: the name stays, and is of no use.
+        # It could not be compared later: keep the name, marked as unusable.
         return make_definition(tool.name, "", {}, None, {})
 
 

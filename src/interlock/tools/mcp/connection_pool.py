@@ -1,7 +1,7 @@
-"""The open connections of this process: one to each server, opened when it is needed and closed when idle.
+"""The open connections of this process: one per server, opened on demand and closed when idle.
 
-A server that fails is left alone for a while, longer each time. One that may write is ended with the last
-call that uses it, so that what it did to protected names can be put back, as after a command.
+A server that fails is suspended for a while, longer each time. One that may write is stopped with the last
+call that uses it, so that changed protected names can be restored, as after a command.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 300.0
 MAX_PAUSE_SECONDS = 60.0
-# Calls that nobody waits for any more, before the server that keeps them is given up.
+# Abandoned calls after which the server that holds them is stopped.
 MAX_ABANDONED = 8
 MAX_RESTORED_TOLD = 50
 
@@ -45,7 +45,7 @@ _log = StructuredLogger(__name__)
 
 @dataclass(slots=True)
 class McpServerState:
-    """A server and the connection to it, if there is one now. `opened` changes under `turn` alone."""
+    """A server and its connection, if open. `opened` changes under `turn` only."""
 
     server: McpServer
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -61,7 +61,10 @@ class McpServerState:
 
 
 class McpConnectionPool:
-    """`on_listing_changed` hears the id of a server that says it offers something else now."""
+    """The pool.
+
+    `on_listing_changed` is called with the id of a server that announces another list of tools.
+    """
 
     def __init__(
         self,
@@ -76,14 +79,14 @@ class McpConnectionPool:
         self._redactor = redactor
         self._log = log
         self._lines: dict[str, McpServerState] = {}
-        # Each until it has ended, also those whose server was removed meanwhile.
+        # Each until it has ended, also those of removed servers.
         self._alive: set[ManagedConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     @asynccontextmanager
     async def using(self, server: McpServer) -> "AsyncIterator[tuple[ManagedConnection, McpServerState]]":
-        """The connection, for as long as somebody uses it. `McpServerError` where there is none."""
+        """The connection, while in use. `McpServerError` if it cannot be opened."""
         line = await self._line(server)
         async with line.turn:
             opened = await self._connected(line)
@@ -96,19 +99,19 @@ class McpConnectionPool:
                 await self._rest(line, opened)
 
     def running(self, server: McpServer) -> "McpConnection | None":
-        """The connection, if there is one now. To look at it does not keep it open."""
+        """The connection, if open now. Looking at it does not keep it open."""
         line = self._lines.get(server.id)
         if line is None or line.server != server or line.opened is None or not line.opened.is_usable:
             return None
         return line.opened.connection
 
     def abandon(self, line: McpServerState, opened: ManagedConnection) -> None:
-        """A call was given up. A server that does not even say what it offers is given up with it."""
+        """A call was abandoned. If the server does not answer a list request either, stop it."""
         opened.abandoned += 1
         self._spawn(self._see_whether_it_answers(line, opened))
 
     def keep_only(self, servers: "Mapping[str, McpServer]") -> None:
-        """Whoever was removed, is another one now or may not be used is ended; nobody waits for that."""
+        """Stop servers that were removed, changed or disallowed, in the background."""
         for server_id, line in list(self._lines.items()):
             if servers.get(server_id) != line.server:
                 self._spawn(self.forget(server_id))
@@ -120,7 +123,7 @@ class McpConnectionPool:
                 await line.opened.end("it was removed, or is no longer allowed")
 
     async def close(self) -> None:
-        """Every end is seen through, whoever cancels this."""
+        """Close all and wait for every end, even if cancelled."""
         self._is_closed = True
         lines, self._lines = list(self._lines.values()), {}
         for line in lines:
@@ -142,7 +145,10 @@ class McpConnectionPool:
         return self._lines.setdefault(server.id, McpServerState(server))
 
     async def _connected(self, line: McpServerState) -> ManagedConnection:
-        """Under the line's turn. What was open before has ended, and is put back, before another opens."""
+        """Under the server's lock.
+
+        An earlier connection must have ended, with files restored, before another opens.
+        """
         self._disarm(line)
         if line.opened is not None:
             if line.opened.is_usable:
@@ -231,20 +237,20 @@ class McpConnectionPool:
     def _failed(self, line: McpServerState, reason: str) -> None:
         line.failures += 1
         line.last_trouble = reason
-        # The first time it may try again at once.
+        # The first time it may be retried at once.
         pause = min(MAX_PAUSE_SECONDS, 2.0 ** min(line.failures - 2, 10)) if line.failures > 1 else 0.0
         line.not_before = asyncio.get_running_loop().time() + pause
         self._note(McpServerFailed(server=line.server.id, reason=reason))
 
     def _note(self, event: Event) -> None:
         noted = self._log.note(SYSTEM_STREAM, self._log.draft(event))
-        # Nobody waits for it; where the store cannot be written, the call itself is told.
+        # Retrieve the exception; if the store cannot be written, the call itself reports it.
         noted.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # -- ending --
 
     async def _rest(self, line: McpServerState, opened: ManagedConnection) -> None:
-        """Nobody uses it now."""
+        """The connection is unused now."""
         if line.ends_with_its_call or opened.abandoned > MAX_ABANDONED or opened.is_ending:
             await opened.end("the call ended")
             return
@@ -262,7 +268,7 @@ class McpConnectionPool:
             self._failed(line, opened.connection.reason)
 
     async def _end_lost(self, line: McpServerState, lost: ManagedConnection) -> None:
-        """One that ended by itself has failed; one that was ended has not."""
+        """A connection that ended by itself counts as a failure; one that was stopped does not."""
         has_failed = not lost.is_ending
         await lost.end(lost.connection.reason)
         line.opened = None
@@ -285,14 +291,14 @@ class McpConnectionPool:
 
 
 def library_missing() -> str:
-    """Why no server can be spoken to at all; empty where one can."""
+    """Why no server can be used at all; empty if they can."""
     if importlib.util.find_spec("mcp") is None:
         return "the library for it is not installed (pip install 'interlock-runtime[mcp]')"
     return ""
 
 
 def _load() -> "type[McpConnection]":
-    """A large library, which only those need who use a server."""
+    """Import the library on demand: it is large."""
     if missing := library_missing():
         raise McpServerError(missing)
     from interlock.tools.mcp.connection import McpConnection

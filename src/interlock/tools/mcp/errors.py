@@ -1,10 +1,10 @@
-"""What is wrong with a server, in a sentence that begins behind its name."""
+"""The error of a server, as the rest of a sentence that begins with its name."""
 
 from interlock.core.errors import InterlockError
 
 
 class McpServerError(InterlockError):
-    """`is_answer`: it said so itself, and can be asked again."""
+    """`is_answer`: the server said so itself, and can be asked again."""
 
     def __init__(self, reason: str, *, is_answer: bool = False) -> None:
         super().__init__(reason)

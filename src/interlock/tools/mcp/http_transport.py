@@ -1,6 +1,6 @@
-"""A server over HTTP: to its own address alone, within bounds of size, time and number.
+"""The HTTP transport: to the server's own origin only, with limits of size, time and number.
 
-The protocol's library speaks it; every request passes here. Loaded only where a connection is opened.
+The library speaks the protocol; every request passes here. Imported only when a connection is opened.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -13,26 +13,26 @@ from mcp.client.streamable_http import streamable_http_client
 from interlock.tools.mcp.message_limits import MAX_MESSAGE_BYTES, MessageRateLimiter
 
 CONNECT_SECONDS = 10.0
-# Of a stream of events, over its whole life.
+# Of an event stream, over its whole life.
 MAX_STREAM_BYTES = 64 * 1024 * 1024
-# A call may be silent for as long as a tool may take; whoever waits gives up by themselves.
+# A call may be silent as long as a tool may take; the caller has its own time-out.
 SILENCE_SECONDS = 900.0
-# Of streams that the server ended: so many at once, and so many later.
+# Reconnections to streams that the server ended: a burst, then a rate.
 MAX_RECONNECTIONS = 20.0
 RECONNECTIONS_PER_SECOND = 0.2
-# By it a server knows a conversation again.
+# The header that identifies a session.
 SESSION = "mcp-session-id"
 FORGOTTEN = "it no longer knows this session"
 
 
 class HttpLimitExceeded(httpx2.TransportError):
-    """A request that is not made, or an answer that is not read on; the text says why."""
+    """A request that is not sent, or a response that is not read further; the text says why."""
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """One origin; plain bodies of bounded length; no more requests than a conversation needs.
+    """One origin; uncompressed bodies of limited length; a limited number of requests.
 
-    `on_end` hears why it is over where the server says so.
+    `on_end` is called with the reason if the server ends the session.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if _origin(request.url) != self._origin:
             raise HttpLimitExceeded("it redirects to another host")
-        # A server that ends every answer early has the library ask again, and again.
+        # A server that ends every response early makes the library repeat it without end.
         if request.method == "GET" and not self._reconnections.take():
             raise HttpLimitExceeded("it sends requests to Interlock without end")
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
-        # The protocol's word for a session that the server has forgotten: another has to be begun. To a GET
-        # it may only say that there is no stream of events.
+        # 404 means that the server forgot the session: another must be started. In response to a GET it may
+        # only mean that there is no event stream.
         if response.status_code == 404 and request.method == "POST" and SESSION in request.headers:
             self._on_end(FORGOTTEN)
         if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
@@ -103,7 +103,10 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 async def http_streams(
     url: str, headers: Mapping[str, str], on_end: Callable[[str], None]
 ) -> AsyncIterator[TransportStreams]:
-    """The two ends of a conversation. `on_end` hears why it is over, if the server says so."""
+    """The two streams of a connection.
+
+    `on_end` is called with the reason if the server ends the session.
+    """
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=SILENCE_SECONDS)
     async with (
         httpx2.AsyncClient(

@@ -1,7 +1,7 @@
-"""One opened connection together with what must be put back when it has ended: both end once, and as one.
+"""A connection together with the restore after its end: both happen once, as one.
 
-Whoever asks for the end waits for the same end. It is seen through whoever stops waiting for it, since a
-server that could write must not leave a protected name changed because a call was cancelled.
+All callers of `end` wait for the same end. It completes even if they are cancelled, since a server that
+could write must not leave a protected name changed.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class ManagedConnection:
-    """`guard` is None for a server that cannot write. `on_ended` hears of the end, when all is put back."""
+    """`guard` is None for a server that cannot write. `on_ended` is called after the restore."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class ManagedConnection:
     ) -> None:
         self.connection = connection
         self.in_use = 0
-        # Calls that nobody waits for any more.
+        # Calls whose callers stopped waiting.
         self.abandoned = 0
-        # What was put back, once it has ended.
+        # What was restored, once it has ended.
         self.restored: list[str] = []
         self._guard = guard
         self._on_ended = on_ended
@@ -46,7 +46,7 @@ class ManagedConnection:
         return self._ending is not None
 
     async def open(self) -> None:
-        """Remember first. If it comes to nothing, it has ended when this raises."""
+        """Take the snapshot, then open. On an error it has ended when this raises."""
         try:
             if self._guard is not None:
                 await run_in_thread(CancelSignal(), self._guard.remember)
@@ -58,7 +58,7 @@ class ManagedConnection:
             raise
 
     async def end(self, reason: str) -> None:
-        """Over, and everything put back. A cancellation of the one who waits is passed on after that."""
+        """End and restore. A cancellation of the caller is raised after that."""
         if self._ending is None:
             self.connection.end(reason)
             self._ending = asyncio.ensure_future(self._end())
@@ -80,7 +80,7 @@ class ManagedConnection:
 
 
 async def wait_uncancelled(work: "asyncio.Future[Result]") -> Result:
-    """The result of work that goes on, and is waited for, whoever cancels the waiting."""
+    """Wait for the result to the end, and raise a cancellation after that."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

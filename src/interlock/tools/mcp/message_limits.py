@@ -1,4 +1,4 @@
-"""How much a server may say. Loaded only where a connection is opened."""
+"""Limits on a server's messages. Imported only when a connection is opened."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -11,18 +11,18 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-# What a server may say without being asked: so many at once, and so many a second.
+# Unsolicited messages: a burst, and a rate per second.
 BURST = 500.0
 PER_SECOND = 100.0
 
-# Of what it tells by itself, only this is listened to.
+# The only notifications that are handled.
 _HEARD = frozenset({"notifications/progress", "notifications/tools/list_changed"})
 
 Streams = AbstractAsyncContextManager[TransportStreams]
 
 
 class MessageRateLimiter:
-    """Every message that comes in takes one, every request that goes out gives one back."""
+    """Each incoming message takes a token, each outgoing request returns one."""
 
     def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
         self._burst = self._left = burst
@@ -33,7 +33,7 @@ class MessageRateLimiter:
         self._left = min(self._burst, self._left + 1)
 
     def take(self) -> bool:
-        """False where it has said too much."""
+        """Take a token; False if there is none."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_second) - 1
         self._at = now
@@ -56,7 +56,7 @@ Inner = TypeVar("Inner", bound=_Ends)
 
 
 class _Half(Generic[Inner]):
-    """One direction of a transport, which ends with it."""
+    """One direction of a transport, closed with it."""
 
     def __init__(self, inner: Inner) -> None:
         self._inner = inner
@@ -78,7 +78,7 @@ class _Half(Generic[Inner]):
 
 
 class _LimitedReceiver(_Half[ReadStream[SessionMessage | Exception]]):
-    """What comes in, as long as it is not too much. Then it ends as if the server had gone."""
+    """Incoming messages within the limit; beyond it, the stream ends as if the server had closed it."""
 
     def __init__(
         self, inner: "TransportStreams", allowance: MessageRateLimiter, on_flood: Callable[[], None]
@@ -104,14 +104,14 @@ class _LimitedReceiver(_Half[ReadStream[SessionMessage | Exception]]):
 
 
 class _LimitedSender(_Half[WriteStream[SessionMessage]]):
-    """What goes out."""
+    """Outgoing messages."""
 
     def __init__(self, inner: "TransportStreams", allowance: MessageRateLimiter) -> None:
         super().__init__(inner[1])
         self._allowance = allowance
 
     async def send(self, item: SessionMessage, /) -> None:
-        # An answer to the server's own question earns it nothing.
+        # A response to the server's own request earns no token.
         if isinstance(item.message, JSONRPCRequest):
             self._allowance.give()
         await self._inner.send(item)
@@ -119,7 +119,7 @@ class _LimitedSender(_Half[WriteStream[SessionMessage]]):
 
 @asynccontextmanager
 async def limit_messages(streams: Streams, on_flood: Callable[[], None]) -> AsyncIterator[TransportStreams]:
-    """The same transport, cut off where its server talks without end."""
+    """The same transport, cut off when its server exceeds the limit."""
     allowance = MessageRateLimiter()
     async with streams as inner:
         yield _LimitedReceiver(inner, allowance, on_flood), _LimitedSender(inner, allowance)

@@ -1,7 +1,7 @@
-"""Servers, what they were seen to offer, and how that is classed: the rows, under the log's chain.
+"""Stores servers, their listed tools and classes, under the log's chain.
 
-Every change is one transaction with the events that tell it, and one more row in `mcp_changes`: by its
-number every process knows whether what it has read still holds.
+Each change is one transaction with its events, and one more row in `mcp_changes`: its number tells every
+process whether its cached catalog is current.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from interlock.tools.mcp.tool_definitions import NAME_CLASH, ListedTool, McpTool
 from interlock.tools.mcp.tool_names import exposed_name
 
 MAX_SERVERS = 50
-# Of the names that one event tells.
+# The number of names in one event.
 MAX_TOLD = 50
 
 NEWEST = "SELECT version FROM mcp_changes ORDER BY version DESC LIMIT 1"
@@ -64,7 +64,7 @@ class DefinitionChanged(UserError):
 
 @dataclass(frozen=True, slots=True)
 class StoredMcpTool:
-    """A tool as it was last seen, and its class. The class holds while its hash is the definition's."""
+    """A tool as last listed, and its class. The class applies while its hash is the definition's."""
 
     name: str
     hash: str
@@ -75,7 +75,7 @@ class StoredMcpTool:
 
     @property
     def state(self) -> str:
-        """In a word: what `mcp inspect` and the page show."""
+        """The state in one word, as `mcp inspect` and the page show it."""
         if not self.is_listed:
             return "gone"
         if self.problem:
@@ -95,7 +95,7 @@ class StoredMcpServer:
 
 @dataclass(frozen=True, slots=True)
 class McpCatalog:
-    """Everything that is stored, at one version."""
+    """Everything stored, at one version."""
 
     version: int = 0
     servers: Mapping[str, StoredMcpServer] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class McpRepository:
         self._shelf = McpCatalog()
 
     async def catalog(self) -> McpCatalog:
-        """What holds now, whoever stored it. Asked before every turn, so what is known is not read anew."""
+        """The current catalog, cached by version: it is requested before every turn."""
         rows = await self._database.fetch(NEWEST)
         version = rows[0][0] if rows else 0
         if version != self._shelf.version:
@@ -158,7 +158,7 @@ class McpRepository:
         await self._log.transact(SYSTEM_STREAM, work, on_full_disk=True)
 
     async def seen(self, server_id: str, listed: Sequence[ListedTool]) -> None:
-        """What a server offers now. Nothing is written while that is what it offered before."""
+        """Record a server's list of tools. Writes nothing if it is unchanged."""
         before = (await self.catalog()).servers.get(server_id)
         if before is None or not _differs(before.tools, listed):
             return
@@ -176,7 +176,7 @@ class McpRepository:
         await self._log.transact(SYSTEM_STREAM, work)
 
     async def set_class(self, server_id: str, tool: str, given: ToolClass | None, *, who: str) -> None:
-        """`given` must be of the definition as it is stored now; None takes the class away."""
+        """Set a tool's class. `given` must match the stored definition; None removes the class."""
 
         def work(transaction: Transaction) -> None:
             _begin(transaction)
@@ -260,7 +260,7 @@ def _definition(name: str, digest: str, document: str) -> McpToolDefinition:
 
 
 def _begin(transaction: Transaction) -> None:
-    """Two changes at once: the second waits here and builds on the first."""
+    """Serialise changes: a second one waits here and builds on the first."""
     transaction.next_seq()
 
 

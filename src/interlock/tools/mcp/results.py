@@ -1,7 +1,7 @@
-"""What a server gave back, as the envelope that every tool returns. Nothing in it is an instruction.
+"""Converts a server's result to a `ToolResult`. Nothing in it is an instruction.
 
-Text is shown; what is no text is described; whatever is of no shape that the protocol has is said to be so.
-The runner redacts and bounds it like any other result.
+Text is shown; other content is described; content that the protocol does not have is reported as such. The
+runner redacts and limits it like any other result.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ MAX_NOTE_CHARS = 300
 def to_tool_result(
     raw: Mapping[str, Any], definition: McpToolDefinition, tool_name: str, mode: str, server: str
 ) -> ToolResult:
-    """`raw` is the server's result, of whatever shape."""
+    """Convert `raw`, the server's result, of any shape."""
     text, described = _text(raw)
     meta: dict[str, Any] = {"mcp_server": server}
     if described:
@@ -44,7 +44,8 @@ def to_tool_result(
     if fault := _structure_fault(structured, definition):
         return _failed(ToolResult(stdout=text, meta=meta), tool_name, mode, f"{server}: {fault}")
     if isinstance(structured, dict) and not text.strip():
-        # Servers repeat it as text for whoever reads no structures; where one does not, it is the text.
+        # Servers repeat it as text for clients without structured content; if one does not, use it as the
+        # text.
         text = orjson.dumps(to_json_value(structured), option=orjson.OPT_INDENT_2).decode()
     return ToolResult(stdout=text, meta=meta)
 
@@ -60,13 +61,13 @@ def _failed(result: ToolResult, tool_name: str, mode: str, reason: str) -> ToolR
 
 
 def _structure_fault(structured: Any, definition: McpToolDefinition) -> str:
-    """A server that promises a shape and gives another is not to be relied on."""
+    """Why structured content does not match its schema: such a server is not reliable."""
     if definition.output_schema is None:
         return ""
     if not isinstance(structured, dict):
         return "it declares a structured result but returned none"
     try:
-        # On the loop: so what is checked, and how long that takes, is bounded before it begins.
+        # This runs on the event loop: limit what is checked, and how long that takes, first.
         longest = max_value_bytes(definition.output_schema)
         validator = ArgumentValidator(definition.output_schema)
     except (ValueError, RecursionError):
@@ -85,7 +86,7 @@ def _structure_fault(structured: Any, definition: McpToolDefinition) -> str:
 
 
 def _text(raw: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """All that is text, and what else there was."""
+    """All text, and descriptions of the other content."""
     parts = raw.get("content")
     texts: list[str] = []
     described: list[str] = []

@@ -1,4 +1,4 @@
-"""The sandbox that servers run in: the runtime's own, or one that is chosen when a server needs it."""
+"""The sandbox of servers: the runtime's own, or one selected when a server first needs it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from interlock.sandbox.backend_selection import BackendSelection
 
 
 class SandboxProvider:
-    """`given` is None where nobody looked for a sandbox, as for a command that runs nothing."""
+    """`given` is None if no sandbox was selected, as for commands that run nothing."""
 
     def __init__(
         self, given: BackendSelection | None, choose: Callable[[], Awaitable[BackendSelection]]
@@ -26,7 +26,7 @@ class SandboxProvider:
             return self._chosen
 
     async def close(self) -> None:
-        """Only what was chosen here."""
+        """Close only what was selected here."""
         chosen, self._chosen = self._chosen, None
         if chosen is not None and chosen.backend is not None:
             await chosen.backend.close()

@@ -1,9 +1,9 @@
-"""Looks at a foreign JSON Schema before anybody works with it.
+"""Checks a foreign JSON Schema before it is used.
 
-A schema is a program that runs on our side. This refuses what refers to other places, what hides text, and
-what could take longer to check than anybody waits: a few lines of references can ask for 2**60 comparisons,
-and a pattern that looks around for as many. What is left takes time by its steps and by a value's size, so
-the more steps, the smaller the values that are checked.
+A schema is a program that runs on our side. This refuses external references, hidden text, and schemas that
+take too long to evaluate: a few lines of references can ask for 2**60 comparisons, and a pattern with
+lookaround for as many. The remaining cost is steps times the size of a value, so more steps allow only
+smaller values.
 """
 
 import re
@@ -24,7 +24,7 @@ MAX_STEPS = 50_000
 MAX_TEXT_CHARS = 1_000
 # Steps times bytes: a fraction of a second.
 MAX_WORK = 200_000_000
-# No value is deeper that is checked.
+# The maximum depth of a checked value.
 _LEVELS = MAX_VALUE_DEPTH
 
 _TEXTS = frozenset({"description", "title", "$comment"})
@@ -32,7 +32,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 # A character by its number, which is written otherwise for the check.
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _OLD_DRAFTS = re.compile(r"draft-0[1-5]\b")
-# What a keyword applies its schemas to: the value itself, or what is inside an object or an array.
+# Keywords by what they apply their schemas to: the value itself, or the parts of an object or array.
 _HERE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
@@ -57,14 +57,14 @@ class UnusableSchema(ValueError):
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:
-    """The schema as a model may be shown it and arguments be checked by it, or `UnusableSchema`."""
+    """The schema to show to models and to check arguments by, or `UnusableSchema`."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise UnusableSchema("its schema is not of type object")
     refuse_large_schema(schema)
     refuse_unsafe_schema(schema)
     shown: dict[str, Any] = _shown(schema)
     if _OPENS.isdisjoint(shown):
-        # Otherwise a name that a model made up would be passed on unnoticed.
+        # Otherwise a made-up name would be passed on unnoticed.
         shown["additionalProperties"] = False
     shown.setdefault("properties", {})
     try:
@@ -75,7 +75,7 @@ def checked_schema(schema: Any) -> dict[str, Any]:
 
 
 def max_value_bytes(schema: Mapping[str, Any]) -> int:
-    """How large a value may be that is checked by this schema while everything else waits."""
+    """The maximum size of a value that this schema may check on the event loop."""
     return min(MAX_ARGUMENT_BYTES, MAX_WORK // _steps_of(orjson.dumps(schema)))
 
 
@@ -91,7 +91,7 @@ def refuse_large_schema(schema: Any) -> None:
 
 
 def refuse_unsafe_schema(schema: dict[str, Any]) -> None:
-    """Hidden text, places that references could mean otherwise than they seem to, and endless work."""
+    """Refuse hidden text, ambiguous reference targets, and unbounded work."""
     for node in _nodes(schema):
         for key, value in node.items():
             words = [key, *(_strings(value) if key not in _TEXTS else ())]
@@ -107,12 +107,12 @@ def refuse_unsafe_schema(schema: dict[str, Any]) -> None:
 
 @lru_cache(maxsize=1024)
 def _steps_of(schema: bytes) -> int:
-    """Asked of the same schema again and again, and long to find for one that was made for that."""
+    """Cached: it is asked for the same schema often, and hostile ones take long."""
     return _CostEstimate(orjson.loads(schema)).steps()
 
 
 def _shown(value: Any) -> Any:
-    """With its texts in one line each, bounded and without what cannot be seen."""
+    """The value with each text on one line, limited and without invisible characters."""
     if isinstance(value, dict):
         return {
             key: to_visible_line(item, MAX_TEXT_CHARS)
@@ -131,7 +131,7 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Those of a value that stand in no object: objects are looked at by themselves."""
+    """The strings of a value outside of objects, which are checked by themselves."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -140,7 +140,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 class _CostEstimate:
-    """The most steps that checking could take for one value inside another, as a checker would go."""
+    """The maximum number of steps to check one value, as a validator works."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
@@ -183,7 +183,7 @@ class _CostEstimate:
                 max(self._steps(part, levels - 1, inside) for inside in _KINDS)
                 for part in _parts(name, value)
             ]
-            # What is named, or has its place, is looked at once; patterns may all match the same.
+            # A named or positional item is checked once; several patterns may match the same name.
             if name == "patternProperties":
                 return sum(each) + sum(_pattern_steps(pattern) for pattern in value)
             return max(each, default=1)
@@ -207,7 +207,7 @@ class _CostEstimate:
 
 
 def _pattern_steps(pattern: Any) -> int:
-    """For each character. Only patterns that need no trying back and forth have a number of them."""
+    """Steps per character. Only patterns without backtracking have a bound."""
     if not isinstance(pattern, str):
         return 1
     options = re2.Options()

@@ -1,7 +1,7 @@
-"""Values that a server is given: in so many words, or by where they are found when it is started.
+"""Values given to a server: literal, or a reference resolved when it starts.
 
-A secret is never stored. What is stored is `env:NAME` or `file:/PATH`, and the value itself is looked up at
-the last moment and told to the redactor.
+A secret is never stored. The store has `env:NAME` or `file:/PATH`; the value is read at the last moment and
+registered with the redactor.
 """
 
 import os
@@ -19,12 +19,12 @@ _FORMS = ("env:", "file:")
 
 
 class ReferenceUnresolved(InterlockError):
-    """What a reference names is not there."""
+    """The target of a reference does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedValue:
-    """A variable or a header: its name, and its value or where that is found."""
+    """A variable or header: its name, and its value or reference."""
 
     name: str
     value: str
@@ -35,7 +35,7 @@ class NamedValue:
 
     @property
     def file(self) -> Path | None:
-        """Where it is read from, if from a file."""
+        """The file it is read from, if any."""
         return Path(self.value.removeprefix("file:")) if self.value.startswith("file:") else None
 
     @property
@@ -49,7 +49,7 @@ class NamedValue:
 
 
 def parse_named_value(text: str, redactor: Redactor, what: str) -> NamedValue:
-    """`NAME=VALUE` as a person wrote it. A value that looks secret must be given by where it is found."""
+    """Parse `NAME=VALUE`. A value that looks secret must be given as a reference."""
     name, separator, value = text.partition("=")
     if not separator or not name or not name.isascii() or not name.isprintable() or " " in name:
         raise BadUsage(f"{what}: write NAME=VALUE, NAME=env:VARIABLE or NAME=file:/PATH")
@@ -76,7 +76,7 @@ def _variable(name: str, variable: str) -> str:
 
 def _content(name: str, path: Path) -> str:
     try:
-        # A pipe would be waited for, and nobody else served meanwhile.
+        # Opening a pipe would block the whole process.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ReferenceUnresolved(f"{name} is read from {path}, which is not a regular file")

@@ -1,7 +1,7 @@
-"""A server as the operator described it: how it is reached, what it is given, and how far it may go.
+"""A server as the operator described it: how it is reached, its values, and its grants.
 
-What a server may do is fixed for all its tools, since they share one process. So the grants decide which
-modes its tools can have: a tool belongs only in a mode in which a command could do no less.
+Grants apply to all tools of a server, since they share one process. So the grants decide which modes its
+tools can have: only modes in which a command could do no less.
 """
 
 import shutil
@@ -23,7 +23,7 @@ from interlock.tools.mcp.tool_names import SERVER_ID
 MAX_WORDS = 100
 MAX_WORD_CHARS = 4096
 MAX_GIVEN = 50
-# Those of the protocol itself, and those that frame a request.
+# Headers of the protocol itself, and those that frame a request.
 _OWN_HEADERS = frozenset(
     {
         *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection"),
@@ -38,7 +38,7 @@ class UnknownServer(UserError):
 
 
 class RootAccess(StrEnum):
-    """What of the opened folders a server's process reaches."""
+    """A server process's access to the opened directories."""
 
     none = "none"
     read = "read"
@@ -47,7 +47,7 @@ class RootAccess(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """With a command it is a child over pipes, with an address it is reached over HTTP."""
+    """A server: with a command, a child process over pipes; with a URL, reached over HTTP."""
 
     id: str
     command: tuple[str, ...] = ()
@@ -72,13 +72,13 @@ class McpServer:
 
     @property
     def reads_folders(self) -> bool:
-        """Of whoever's files: the opened ones, or those that it was given."""
+        """Whether it reads any files: opened directories, or paths granted to it."""
         return self.roots is not RootAccess.none or bool(self.readable)
 
     def fitting_modes(self) -> frozenset[ToolMode]:
-        """The modes whose own walls are no narrower than this server's.
+        """The modes whose own sandbox is no narrower than this server's.
 
-        Who is reached over a network could pass on what it is told, and who may write could write.
+        A server on the network could pass on what it receives, and one that may write could write.
         """
         if not self.is_local or self.network or self.roots is RootAccess.write:
             return frozenset({ToolMode.coding})
@@ -116,7 +116,7 @@ class McpServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddServerRequest:
-    """What a person at the command line said of a new server."""
+    """The options of a new server, from the command line."""
 
     id: str
     command: Sequence[str] = ()
@@ -129,7 +129,7 @@ class AddServerRequest:
 
 
 def make_server(request: AddServerRequest, redactor: Redactor) -> McpServer:
-    """The server, or a `BadUsage` that says what to write instead."""
+    """Build the server, or raise a `BadUsage` that says what to write instead."""
     if not SERVER_ID.fullmatch(request.id):
         raise BadUsage(f"'{request.id}' is not a valid server id: use 1 to 20 characters of a-z, 0-9 and -")
     if bool(request.command) == bool(request.url):
@@ -185,7 +185,7 @@ def _local(request: AddServerRequest, redactor: Redactor) -> McpServer:
 
 
 def _program(name: str) -> str:
-    """By its absolute path, links as they are: an interpreter finds its libraries by the name it has."""
+    """The absolute path, with symlinks kept: an interpreter finds its libraries by its own name."""
     found = shutil.which(name)
     if found is None:
         raise BadUsage(f"there is no executable program '{name}' here")

@@ -1,4 +1,4 @@
-"""What a server's process is given: the walls, the folders, the variables."""
+"""Builds the sandbox profile, directories and environment of a server's process."""
 
 import os
 import sys
@@ -21,17 +21,17 @@ _USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
 @dataclass(frozen=True, slots=True)
 class LaunchPolicy:
-    """What the operator opened to anything that runs here. A server can be granted no more than that."""
+    """What the operator opened to all processes here. A server can be granted no more."""
 
     roots: tuple[Path, ...] = ()
     readable_paths: tuple[Path, ...] = ()
     network_ports: frozenset[int] = frozenset()
     protected_names: tuple[str, ...] = ()
-    # Interlock's own folders, and what agents write there.
+    # Interlock's own directories, including those that agents write to.
     own_folders: tuple[Path, ...] = ()
 
     def why_not(self, server: McpServer) -> str:
-        """Why a server cannot run as it was granted; empty where it can."""
+        """Why a server cannot run with its grants; empty if it can."""
         if server.is_local and server.roots is not RootAccess.none and not self.roots:
             return "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
         if server.network and not self.network_ports:
@@ -39,7 +39,7 @@ class LaunchPolicy:
         return self.tampering_risk(server)
 
     def tampering_risk(self, server: McpServer) -> str:
-        """Why it would not be the server that was added; empty where no agent can change that."""
+        """Why an agent could change the server's program; empty if none can."""
         return WritablePathCheck(self.roots, self.own_folders).why_not(server)
 
     def profile(self, server: McpServer) -> SandboxProfile:
@@ -55,9 +55,9 @@ class LaunchPolicy:
 
 @asynccontextmanager
 async def server_job(server: McpServer, grounds: LaunchPolicy, redactor: Redactor) -> AsyncIterator[Job]:
-    """In a folder of its own that is gone when it has ended, with its home.
+    """The job, in a private directory that is removed after its end, with its home.
 
-    Not in an opened one: interpreters and launchers run what they find in the folder they stand in.
+    Not in an opened one: interpreters and launchers run files of their working directory.
     """
     given = resolve_values(server.environment, redactor)
     profile = grounds.profile(server)
@@ -82,14 +82,14 @@ async def server_job(server: McpServer, grounds: LaunchPolicy, redactor: Redacto
 
 
 def resolve_values(given: Iterable[NamedValue], redactor: Redactor) -> dict[str, str]:
-    """The values themselves. What came by reference is secret from here on."""
+    """Resolve the values. Those from references are secret from here on."""
     values = {each.name: each.resolved() for each in given}
     redactor.learn(values[each.name] for each in given if each.is_reference)
     return values
 
 
 def first_unreadable_path(server: McpServer, grounds: LaunchPolicy) -> Path | None:
-    """The first thing of its command that the sandbox would not let it read."""
+    """The first path of its command that the sandbox would not let it read."""
     profile = grounds.profile(server)
     inside = (*system_paths(), *profile.readable_roots, *profile.readable_paths)
     for word in server.command:

@@ -1,7 +1,7 @@
-"""What people do with servers, and what the registry has of them.
+"""Operations on servers, and their tools in the registry.
 
-The rows say what there is; `refresh` brings the registry to them whenever they changed, in every process by
-the same rule. So what a model is shown, what is judged and what a person is told follow from one version.
+The rows are the source; `refresh` updates the registry whenever they changed, in every process by the same
+rule. So schemas, verdicts and displays follow from one version.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from interlock.tools.mcp.tool_definitions import NAME_CLASH, McpToolDefinition, 
 from interlock.tools.mcp.tool_names import exposed_name
 from interlock.tools.registry import ToolRegistry
 
-# A server that says again and again that something changed is asked about it this often.
+# The minimum interval at which a server that announces changes is listed again.
 LOOK_AGAIN_SECONDS = 5.0
-# Of a hash, so that nobody classes by chance what they did not look at.
+# So that an unreviewed definition is not classified by accident.
 MIN_HASH_CHARS = 12
 
 _log = StructuredLogger(__name__)
@@ -55,17 +55,18 @@ class McpService:
         self._looks: set[asyncio.Task[None]] = set()
         hub.on_listing_changed = self._look_again_soon
 
-    # -- the registry --
+    # -- registry --
 
     async def refresh(self, allowed: frozenset[str] | None = None, *, newest: int | None = None) -> None:
-        """Bring the registry to what is stored, and end who is not `allowed` (None: whoever is there).
+        """Update the registry from the store, and stop servers that are not `allowed` (None: all are).
 
-        `newest` is the version that is stored now, for somebody who has looked already.
+        `newest` is the stored version, if the caller has read it already.
         """
         version = (await self.book.catalog()).version if newest is None else newest
         if version == self._version and allowed == self._allowed:
             return
-        # One at a time: two would make two objects of one tool, and an Authority knows its tools by them.
+        # One at a time: two would build two objects of one tool, and an Authority identifies tools by
+        # object.
         async with self._refreshing:
             await self._bring_to(await self.book.catalog(), allowed)
 
@@ -85,10 +86,10 @@ class McpService:
         self._version = catalog.version
 
     async def _tool(self, server: McpServer, known: StoredMcpTool, unavailable: str) -> McpTool:
-        """The same object while nothing about it changed: an Authority knows its tools by it."""
+        """The same object while nothing about it changed: an Authority identifies its tools by object."""
         key, content = (server.id, known.name), (server, known, unavailable)
         if key not in self._made or self._made[key][0] != content:
-            # Beside the loop: its schemas are looked at.
+            # In a thread: its schemas are checked.
             made = await asyncio.to_thread(McpTool, server, known, unavailable, self._services)
             self._made[key] = (content, made)
         return self._made[key][1]
@@ -106,7 +107,7 @@ class McpService:
         return await self.why_not(server, tool)
 
     async def why_not(self, server: McpServer, tool: StoredMcpTool | None = None) -> str:
-        """Why a server cannot be used on this machine; empty where it can."""
+        """Why a server cannot be used on this machine; empty if it can."""
         if reason := library_missing() or self._hub.grounds.why_not(server):
             return reason
         if not server.is_local:
@@ -119,18 +120,18 @@ class McpService:
             return f"its server cannot be kept from writing ({sandbox.reason})"
         return ""
 
-    # -- what servers offer --
+    # -- listings --
 
     async def _take_in(
         self, server_id: str, found: Sequence[McpToolDefinition], *, anew: bool = False
     ) -> None:
-        """`anew`: also what is the same is looked at; what is refused here may be something else by now."""
+        """Record a listing. `anew`: also check unchanged tools, since what is refused may have changed."""
         known = (await self.book.catalog()).servers.get(server_id)
         if known is not None and not anew and _is_as_known(known, found):
             return
         own = [entry.tool for entry in self._registry if entry.tool.mcp_server is None]
         taken = [name for tool in own for name in (tool.name, *tool.aliases)]
-        # Two hundred large schemas take a while to look at.
+        # Two hundred large schemas take a while to check.
         listed = await asyncio.to_thread(check_listing, server_id, found, self._redactor, taken)
         await self.book.seen(server_id, listed)
 
@@ -154,10 +155,10 @@ class McpService:
         except (McpServerError, StoreError) as error:
             _log.info("mcp_server_not_listed", server=server_id, reason=str(error))
 
-    # -- what people do --
+    # -- operations --
 
     async def add(self, request: AddServerRequest, *, who: str) -> tuple[McpServer, str]:
-        """The server, and what it will be missing, if anything can be told beforehand."""
+        """Add a server; returns it, and a path it will not be able to read, if known beforehand."""
         server = make_server(request, self._redactor)
         if reason := self._hub.grounds.tampering_risk(server):
             raise BadUsage(reason)
@@ -166,7 +167,7 @@ class McpService:
         return server, str(missing) if missing is not None else ""
 
     async def inspect(self, server_id: str) -> tuple[StoredMcpServer, str, str]:
-        """Ask the server what it offers, and give what is known then, what it calls itself and advises."""
+        """List the server's tools; returns what is stored then, its own name, and its instructions."""
         server = (await self.book.catalog()).server(server_id).server
         async with self._hub.using(server) as (opened, line):
             connection = opened.connection
@@ -178,7 +179,7 @@ class McpService:
     async def allow(
         self, server_id: str, tool: str, request: ClassifyRequest, *, who: str
     ) -> StoredMcpTool:
-        """Class a tool as it was last seen."""
+        """Classify a tool as last listed."""
         known = (await self.book.catalog()).server(server_id)
         found = known.tools.get(tool) or _by_exposed_name(known, tool)
         if found is None:
@@ -204,7 +205,7 @@ class McpService:
         return found
 
     async def remove(self, server_id: str, tool: str | None, *, who: str) -> None:
-        """A tool's class, or the whole server."""
+        """Remove a tool's class, or the whole server."""
         if tool is None:
             await self.book.remove(server_id, who=who)
             await self._hub.forget(server_id)
@@ -225,13 +226,13 @@ class McpService:
 
 
 def _is_as_known(known: StoredMcpServer, found: Sequence[McpToolDefinition]) -> bool:
-    """Asked before every call, so what was looked at is not looked at again."""
+    """Whether the listing is unchanged: it is compared before every call, and not checked again."""
     before = {tool.name: tool.hash for tool in known.tools.values() if tool.is_listed}
     return len(before) == len(found) and before == {each.name: each.hash for each in found}
 
 
 def _is_registered(tool: StoredMcpTool) -> bool:
-    """Whoever clashes has no name here; who was never classed and cannot be used is not worth one."""
+    """Whether a tool is registered: not with a clashing name, nor if unusable and never classified."""
     if tool.problem == NAME_CLASH:
         return False
     return tool.given is not None or tool.state == "unclassed"
@@ -242,7 +243,7 @@ def _by_exposed_name(known: StoredMcpServer, name: str) -> StoredMcpTool | None:
 
 
 def tool_json(server_id: str, tool: StoredMcpTool) -> dict[str, Any]:
-    """A tool as people are shown it. The hints are the server's own, and nobody has to believe them."""
+    """A tool for display. The hints are the server's own claims."""
     definition = tool.definition
     return {
         "tool": tool.name,

@@ -1,7 +1,7 @@
-"""A server as a child in the sandbox: one message a line, each of bounded length.
+"""The stdio transport: a server as a child in the sandbox, one message per line, of limited length.
 
-The protocol's own library would start the child itself, without walls. So the child is a job like any
-other, and this carries messages between its pipes and the library. Loaded only where one is opened.
+The library would start the child itself, without a sandbox. So the child is a job like any other, and this
+passes messages between its pipes and the library. Imported only when a connection is opened.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from interlock.sandbox.jobs import ExitReason, Job, RunningJob, SandboxBackend
 from interlock.tools.mcp.message_limits import MAX_MESSAGE_BYTES
 from interlock.tools.mcp.tool_names import to_visible_line
 
-# Some servers greet on the wrong stream. More than that is no protocol.
+# Some servers print a greeting on stdout. More than this is not the protocol.
 MAX_STRAY_LINES = 100
 MAX_COMPLAINT_BYTES = 16 * 1024
 READ_BYTES = 64 * 1024
-# Between the end of its input and the end of it.
+# Between the end of its input and its kill.
 LEAVE_SECONDS = 0.3
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -33,14 +33,14 @@ Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 class _Unheard(Exception):
-    """The server says something that cannot be listened to; the text says what."""
+    """The server sent something unusable; the text says what."""
 
 
 @asynccontextmanager
 async def stdio_streams(
     backend: SandboxBackend, job: Job, redactor: Redactor, on_end: Callable[[str], None]
 ) -> AsyncIterator[TransportStreams]:
-    """The two ends of a conversation. `on_end` hears once why it is over, in a sentence."""
+    """The two streams of a connection. `on_end` is called once with the reason of the end."""
     into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
     async with backend.running(job) as child:
@@ -60,7 +60,7 @@ async def stdio_streams(
 
 
 async def _let_go(child: RunningJob) -> None:
-    """It may end by itself; what does not is killed with all it started."""
+    """Let it end by itself; otherwise kill it with all its children."""
     if child.stdin is not None:
         child.stdin.close()
     with suppress(TimeoutError):
@@ -98,7 +98,7 @@ async def _messages(child: RunningJob) -> AsyncIterator[SessionMessage]:
 
 
 async def _lines(child: RunningJob) -> AsyncIterator[bytes]:
-    """Each line of bounded length; whoever writes more in one is not listened to any more."""
+    """Lines of limited length; a longer one ends the connection."""
     pieces: list[bytes] = []
     held = 0
     while data := await child.stdout.read(READ_BYTES):
@@ -124,7 +124,7 @@ def _parsed(line: bytes) -> SessionMessage | None:
 
 
 def _faulty_answer(said: object) -> SessionMessage | None:
-    """Whoever waits for an answer that is none need not wait for its time to be over."""
+    """An error in place of an invalid response, so that its caller need not wait for the time-out."""
     match said:
         case {"id": int() | str() as number, "result": _} | {"id": int() | str() as number, "error": _}:
             fault = ErrorData(code=PARSE_ERROR, message="a response that does not conform to the protocol")
@@ -134,7 +134,7 @@ def _faulty_answer(said: object) -> SessionMessage | None:
 
 
 async def _speak(child: RunningJob, out_of: Outgoing) -> None:
-    """Until nobody reads any more, which is noticed where it is listened to."""
+    """Write until the child stops reading, which the reader notices."""
     if child.stdin is None:
         return
     with suppress(OSError):
@@ -145,9 +145,9 @@ async def _speak(child: RunningJob, out_of: Outgoing) -> None:
 
 
 async def _keep_complaints(child: RunningJob, complaints: bytearray) -> None:
-    """Its last lines on the other stream, read to the end so that it is never held up.
+    """Keep the last lines of stderr, reading to the end so that the child never blocks.
 
-    Only whole lines are dropped: what is left of a line that was cut could begin within a secret.
+    Only whole lines are dropped: the rest of a cut line could begin within a secret.
     """
     while data := await child.stderr.read(READ_BYTES):
         complaints += data
@@ -157,7 +157,7 @@ async def _keep_complaints(child: RunningJob, complaints: bytearray) -> None:
 
 
 async def _last_words(child: RunningJob, complaints: bytearray, redactor: Redactor) -> str:
-    """How it ended, if it did, and what it complained about last."""
+    """How it ended, if it did, and its last stderr lines."""
     try:
         ended = await asyncio.wait_for(child.wait(), LEAVE_SECONDS)
     except TimeoutError:

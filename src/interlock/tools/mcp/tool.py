@@ -1,4 +1,4 @@
-"""A foreign tool as one of ours: shown as it was classed, called only while it is what was classed."""
+"""A foreign tool as a `BaseTool`: called only while its definition is the one that was classified."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,14 +19,14 @@ from interlock.tools.mcp.tool_names import exposed_name, to_visible_line
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 
-# How often a running call is told about, at most.
+# The minimum interval between progress reports of a call.
 TELL_SECONDS = 1.0
 MAX_TOLD = 50
 
 
 @dataclass(frozen=True, slots=True)
 class McpToolServices:
-    """What foreign tools need of the world. `listed` takes in what a server offers now."""
+    """The services of foreign tools. `listed` records a server's current list."""
 
     book: McpRepository
     hub: McpConnectionPool
@@ -34,7 +34,7 @@ class McpToolServices:
 
 
 class McpTool(BaseTool):
-    """`unavailable` is why it cannot be used though it was classed."""
+    """A classified tool. `unavailable` is why it cannot be used nevertheless."""
 
     def __init__(
         self, server: McpServer, known: StoredMcpTool, unavailable: str, services: McpToolServices
@@ -45,7 +45,7 @@ class McpTool(BaseTool):
         self._services = services
         definition = known.definition
         self._parameters: Mapping[str, Any] = {"type": "object"}
-        # It may have been looked at when less was refused.
+        # It may have been checked by an older version that refused less.
         if definition is not None and (fault := definition_problem(definition)):
             self._unavailable = unavailable or fault
         elif definition is not None:
@@ -96,12 +96,12 @@ class McpTool(BaseTool):
 
     @property
     def uses_network(self) -> bool:
-        """Of the sandbox. An address is reached by Interlock itself, and listed as a server."""
+        """Through the sandbox. A URL is requested by Interlock itself, and listed as a server."""
         return self._server.network
 
     @property
     def network_ports(self) -> frozenset[int]:
-        """One process serves everybody, so it has the walls that the operator opened, and no caller's."""
+        """One process serves all sessions, so it has the ports that the operator opened, not a caller's."""
         return self._services.hub.grounds.profile(self._server).network_ports
 
     @property
@@ -159,7 +159,7 @@ class McpTool(BaseTool):
         return to_tool_result(raw, definition, self.name, context.mode.value, self._server.id)
 
     async def _make_sure_of_the_class(self) -> None:
-        """Somebody may have taken it away since this turn began."""
+        """Check that the class was not removed or changed since this turn began."""
         server = (await self._services.book.catalog()).servers.get(self._server.id)
         known = server.tools.get(self._known.name) if server is not None else None
         if known is None or server is None or server.server != self._server:
@@ -168,7 +168,7 @@ class McpTool(BaseTool):
             raise self._gone("it was changed or reclassified in the meantime")
 
     async def _make_sure_of_the_pin(self, found: Sequence[McpToolDefinition]) -> None:
-        """What the server offers at this moment must be what was looked at, to the last character."""
+        """Check that the server's current definition is exactly the one that was reviewed."""
         same = [definition for definition in found if definition.name == self._known.name]
         await self._services.listed(self._server.id, found)
         if not same:
@@ -200,7 +200,7 @@ class McpTool(BaseTool):
 
 
 class _Progress:
-    """What a server says while it works, now and then, in few words."""
+    """Reports a server's progress, at intervals and shortened."""
 
     def __init__(self, context: ToolContext) -> None:
         self._report = context.report_progress
@@ -216,7 +216,7 @@ class _Progress:
 
 
 def _with_restored(result: ToolResult, used: list[ManagedConnection]) -> ToolResult:
-    """What the server changed although it is protected was put back, and the model is told."""
+    """Add a note for the model about protected files that were restored."""
     restored = _restored(used)
     if not restored:
         return result
@@ -225,7 +225,7 @@ def _with_restored(result: ToolResult, used: list[ManagedConnection]) -> ToolRes
 
 
 def _restored_clause(used: list[ManagedConnection]) -> str:
-    """The same where there is no result."""
+    """The same for a call without a result."""
     return "".join(f"; {line}" for line in _restored_lines(_restored(used)))
 
 

@@ -1,8 +1,8 @@
-"""How the operator classes a foreign tool, and which classes cannot be given.
+"""The operator's classes of foreign tools, and which classes are refused.
 
-A tool keeps to a mode because a wall holds it, not because its server says so. So a class may name a mode
-beside `coding` only for a tool that reads, and only where the server's own walls are no wider than that
-mode's; otherwise somebody at the command line must say that they vouch for it.
+A tool keeps to a mode because the sandbox enforces it, not because its server says so. So a class may name
+a mode besides `coding` only for a tool that reads, and only if the server's sandbox is no wider than that
+mode's; otherwise the person at the command line must vouch for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _EFFECTS = (Effect.read, Effect.write, Effect.exec, Effect.special)
 
 @dataclass(frozen=True, slots=True)
 class ToolClass:
-    """It holds for the definition with this hash. `is_vouched`: nothing but somebody's word holds it."""
+    """A class, for the definition with this hash. `is_vouched`: only a person's word backs it."""
 
     group: ToolGroup
     effect: Effect
@@ -52,7 +52,7 @@ class ToolClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassifyRequest:
-    """What a person said. `hash`, or the beginning of it, is of the definition that they looked at."""
+    """A person's request. `hash`, or its beginning, is of the definition they reviewed."""
 
     effect: str
     modes: Iterable[str]

@@ -1,4 +1,4 @@
-"""A tool as its server describes it, what is pinned of it, and whether it can be used at all."""
+"""A tool as its server describes it, its pinned hash, and whether it can be used."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 @dataclass(frozen=True, slots=True)
 class McpToolDefinition:
-    """As it came. `hash` is what a class is pinned to."""
+    """The definition as received. A class is pinned to `hash`."""
 
     name: str
     description: str
@@ -44,7 +44,7 @@ class McpToolDefinition:
 
     @property
     def suggested_effect(self) -> str:
-        """By the server's own hints, which nobody has to believe."""
+        """A suggestion by the server's own hints, which are untrusted."""
         return "read" if self.hints.get("readOnlyHint") is True else "write"
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class McpToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """A tool of a listing. `problem` says why nobody can use it; then its definition is not kept."""
+    """A tool of a listing. `problem` says why it is unusable; then its definition is not kept."""
 
     name: str
     definition: McpToolDefinition | None
@@ -69,9 +69,9 @@ class ListedTool:
 def make_definition(
     name: str, description: str, schema: Any, output_schema: Any, hints: Mapping[str, Any]
 ) -> McpToolDefinition:
-    """`ValueError` for what is no JSON."""
+    """Build a definition; `ValueError` if it is not JSON."""
     pinned = {"name": name, "description": description, "input": schema, "output": output_schema}
-    # Whatever a server may have put into it, the same text gives the same hash.
+    # The same definition always gives the same hash.
     text = json.dumps(pinned, sort_keys=True, separators=(",", ":"))
     known = {hint: hints[hint] for hint in _HINTS if isinstance(hints.get(hint), bool)}
     return McpToolDefinition(
@@ -82,7 +82,7 @@ def make_definition(
 def check_listing(
     server: str, found: Iterable[McpToolDefinition], redactor: Redactor, taken: Iterable[str] = ()
 ) -> list[ListedTool]:
-    """What can be used of a listing, and of the rest why not, by name."""
+    """The usable tools of a listing, and for the others the reason, by name."""
     by_name: dict[str, list[McpToolDefinition]] = {}
     for definition in found:
         by_name.setdefault(definition.name, []).append(definition)
@@ -106,7 +106,7 @@ def _listed(name: str, same: list[McpToolDefinition], problem: str, redactor: Re
     if not problem and len(same) > 1:
         problem = "the server lists it more than once"
     problem = problem or definition_problem(first)
-    # What is stored must be what was looked at; a definition that no store can hold is a faulty one.
+    # The stored definition must equal the checked one; one that cannot be stored is faulty.
     if not problem and to_json_value(first.as_dict()) != first.as_dict():
         problem = "its definition contains characters or numbers that cannot be stored"
     if not problem and redactor.checked(first.as_dict()).changed:
@@ -115,7 +115,7 @@ def _listed(name: str, same: list[McpToolDefinition], problem: str, redactor: Re
 
 
 def definition_problem(definition: McpToolDefinition) -> str:
-    """Why nobody can use it; empty where one can."""
+    """Why it cannot be used; empty if it can."""
     try:
         checked_schema(definition.schema)
         if definition.output_schema is not None:

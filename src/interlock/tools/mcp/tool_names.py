@@ -1,4 +1,4 @@
-"""What a server's tools are called here, and its texts without what nobody can see."""
+"""Names of foreign tools, and texts of servers without invisible characters."""
 
 import re
 import unicodedata
@@ -8,15 +8,15 @@ from hashlib import sha256
 
 SERVER_ID = re.compile(r"[a-z0-9-]{1,20}")
 MAX_NAME_CHARS = 64
-# A longer one is no name; nothing of it is kept.
+# A longer one is not a name; nothing of it is kept.
 MAX_FOREIGN_NAME_CHARS = 256
 _HASH_CHARS = 10
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
-# Formatting, control, private and unassigned characters, and what stands between lines.
+# Format, control, private and unassigned characters, and line separators.
 _UNSEEN = frozenset({"Cf", "Cc", "Co", "Cs", "Cn", "Zl", "Zp"})
-# They choose between shapes of the character before them, and can carry any text unseen.
+# Variation selectors, which can carry any text unseen.
 _SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
-# Letters that show nothing.
+# Letters that are invisible.
 _BLANK = frozenset("\u115f\u1160\u3164\uffa0\u034f\u2800")
 
 
@@ -31,7 +31,7 @@ def exposed_name(server: str, tool: str) -> str:
 
 
 def clashing_names(server: str, tools: Iterable[str], taken: Iterable[str] = ()) -> frozenset[str]:
-    """Those whose name somebody else has as well. None of them can be told from the other."""
+    """The tools whose exposed name another one has as well: they cannot be distinguished."""
     names = {tool: exposed_name(server, tool) for tool in set(tools)}
     counted, others = Counter(names.values()), set(taken)
     return frozenset(tool for tool, name in names.items() if counted[name] > 1 or name in others)
@@ -47,12 +47,12 @@ def is_invisible(character: str) -> bool:
 
 
 def has_hidden_characters(text: str) -> bool:
-    """Whether there is more in a text than what is seen of it; line ends and tabs are no secret."""
+    """Whether a text has invisible characters besides line ends and tabs."""
     return any(is_invisible(character) for character in text if character not in "\n\r\t")
 
 
 def to_visible_line(text: str, max_chars: int) -> str:
-    """One line of what can be seen of a text: it can neither hide words nor begin lines of a prompt."""
+    """One line of the visible text: it can neither hide words nor start lines of a prompt."""
     seen = "".join(" " if character in "\n\r\t" else character for character in text[: 4 * max_chars])
     seen = " ".join("".join(character for character in seen if not is_invisible(character)).split())
     return seen if len(seen) <= max_chars else f"{seen[: max_chars - 1]}…"

@@ -1,4 +1,4 @@
-"""Where the program, the variables and the secrets of a server come from: nowhere that agents write to."""
+"""Checks that a server's program, variables and secrets do not come from paths that agents write to."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from interlock.tools.mcp.server_config import McpServer, RootAccess
 _INTERPRETERS = (
     *("python", "pypy", "node", "deno", "bun", "ruby", "perl", "php", "lua", "java", "sh", "bash"),
 )
-# They run what the settings of a project say, in the folder that these options name.
+# Launchers run what a project's settings say, in the directory that these options name.
 _LAUNCHERS = (
     *("uv", "npm", "npx", "pnpm", "yarn", "bun", "deno", "make", "cargo", "go", "poetry", "pdm", "hatch"),
     *("pipx", "rye", "just", "task", "mise", "dotnet", "gradle", "mvn", "env"),
@@ -27,7 +27,7 @@ _WHERE = (
     "-C",
     "-f",
 )
-# What interpreters, linkers and the programs that they start take code, or the names of programs, from.
+# Variables from which interpreters, linkers and other programs take code or program names.
 _LOADING = frozenset(
     (
         *("PATH", "HOME", "XDG_CONFIG_HOME", "ENV", "BASH_ENV", "SHELL", "EDITOR", "PAGER"),
@@ -45,13 +45,13 @@ _BETWEEN_PATHS = re.compile(r"[:;,=\s]")
 
 @dataclass(frozen=True, slots=True)
 class WritablePathCheck:
-    """The opened folders, and Interlock's own with what agents write there."""
+    """The opened directories, and Interlock's own, including those that agents write to."""
 
     roots: tuple[Path, ...]
     own_folders: tuple[Path, ...]
 
     def why_not(self, server: McpServer) -> str:
-        """Whoever can write the program of a server decides what it is; empty where no agent can."""
+        """Why an agent could change the server's program or values; empty if none can."""
         return self._its_command(server) or self._its_variables(server) or self._its_secrets(server)
 
     def _its_command(self, server: McpServer) -> str:
@@ -73,7 +73,7 @@ class WritablePathCheck:
         return ""
 
     def _its_secrets(self, server: McpServer) -> str:
-        """A link there could lead to any file of this account."""
+        """A symlink there could lead to any file of this account."""
         for given in (*server.environment, *server.headers):
             for path in _paths_of(str(given.file or ""), ()):
                 if (folder := self._around(path)) is not None:
@@ -96,10 +96,10 @@ def _not_run(what: str, folder: Path) -> str:
 
 
 def _paths_of(word: str, working_folders: Iterable[Path]) -> set[Path]:
-    """What a word of a command may mean as a path, links followed and not."""
+    """The paths that a word of a command may mean, with symlinks followed and not."""
     named = [word, word.split("=", 1)[1]] if "=" in word else [word]
     found = [Path(name) for name in named if name.startswith("/")]
-    # A name alone is a path only where there is such a thing.
+    # A bare name is a path only if it exists.
     near = [
         folder / name for folder in working_folders for name in named if not name.startswith(("/", "-"))
     ]
@@ -108,8 +108,10 @@ def _paths_of(word: str, working_folders: Iterable[Path]) -> set[Path]:
 
 
 def _may_be_run(server: McpServer, number: int) -> bool:
-    """An opened folder may be named to be served; but what an interpreter is told first, it runs, and a
-    launcher runs what it finds where it is sent."""
+    """Whether a word may be run: the program, an interpreter's first argument, or a launcher's directory.
+
+    Other words may name an opened directory, as data to serve.
+    """
     if number == 0:
         return True
     program, words = Path(server.command[0]).name, server.command

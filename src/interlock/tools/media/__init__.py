@@ -1,6 +1,6 @@
-"""What tools that make pictures share: asking an endpoint, reading its answer, telling what it is.
+"""Shared by image tools: requests to an endpoint, its responses, and image formats.
 
-A request costs money, so it is sent once and never repeated, redirected or sent elsewhere. What comes
-back is data from outside: it is read up to a limit, and is an image only if its own bytes say so.
-`exchange`, `asking` and `downloads` load the HTTP library and are imported when a call is made, not before.
+A request costs money, so it is sent once and never repeated, redirected or sent elsewhere. The response is
+untrusted: it is read up to a limit, and is an image only if its own bytes say so. `image_client` and
+`image_download` load the HTTP library and are imported when a call is made.
 """

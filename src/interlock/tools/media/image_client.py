@@ -1,4 +1,4 @@
-"""Asks the configured endpoint for one image: one request, sent once."""
+"""Requests one image from the configured endpoint, once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _UNSENT = "Tell the user: the image endpoint cannot be reached. No request was s
 
 @dataclass(frozen=True, slots=True)
 class GeneratedImage:
-    """The image, and the prompt in the model's own words where it tells them."""
+    """The image, and the revised prompt, if the endpoint returns one."""
 
     image: bytes
     revised_prompt: str
@@ -36,7 +36,7 @@ async def request_image(
     if endpoint.api_key is not None:
         headers["Authorization"] = f"Bearer {endpoint.api_key.get_secret_value()}"
     body = await _ask(endpoint, order, headers, reader, heard)
-    # Tens of megabytes to decode would hold up everything else.
+    # Decoding tens of megabytes would block the event loop.
     answer: ImageResponse = await run_in_thread_abandonable(cancel, lambda: reader.read(body))
     image = answer.image or await fetch_image(
         answer.address, endpoint.base_url, headers, reader.max_image_bytes, heard

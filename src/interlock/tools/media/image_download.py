@@ -1,8 +1,8 @@
-"""Fetches an image from the address that an endpoint gave, without being led to where it should not go.
+"""Downloads an image from a URL in an endpoint's response, safely.
 
-The address is data from outside. It is fetched from the endpoint's own origin, or else by https from a
-public address of the internet, without the key. What is judged is what is connected to: the addresses
-that the name has are looked up once, all of them must be public, and those are used.
+The URL is untrusted. It is fetched from the endpoint's own origin, or else over https from a public
+address, without the key. The addresses of the name are resolved once, all must be public, and exactly those
+are used.
 """
 
 import ipaddress
@@ -52,7 +52,7 @@ def _parsed(address: str) -> URL:
     """Parsed once, by the library that connects to it: two parsers may see two hosts."""
     fits = address.isascii() and address.isprintable() and " " not in address
     try:
-        # As it is: a signature in it covers how it is written.
+        # Unchanged: a signature may cover its exact form.
         url = URL(address, encoded=True) if fits and len(address) <= MAX_ADDRESS_CHARS else None
         if url is not None and url.host and url.scheme in {"http", "https"} and url.user is None:
             return url.with_fragment(None)

@@ -1,4 +1,4 @@
-"""What the file of an image is called: its extension says what it is."""
+"""File names of images: the extension states the format."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ SPARE_NAMES = 20
 
 
 def with_extension(asked: str) -> tuple[str, ImageFormat]:
-    """The path with the extension of an image, and the kind it stands for."""
+    """The path with an image extension, and the format it means."""
     if asked.rpartition("/")[2] in {"", ".", ".."}:
         raise ToolError(ErrorCode.INVALID_ARGS, "path: must name a file", "Write it as folder/picture.png.")
     _, extension = _parted(asked)
@@ -30,7 +30,7 @@ def with_extension(asked: str) -> tuple[str, ImageFormat]:
 
 
 def candidate_names(asked: str, kind: ImageFormat) -> Iterator[str]:
-    """The path that was asked for, as far as its extension fits the image, then others beside it."""
+    """The requested path, with an extension that fits the image, then similar ones."""
     stem, extension = _parted(asked)
     if extension.lower() not in kind.extensions:
         extension = kind.extensions[0]
@@ -40,10 +40,10 @@ def candidate_names(asked: str, kind: ImageFormat) -> Iterator[str]:
 
 
 def _parted(asked: str) -> tuple[str, str]:
-    """The path without its extension, and that. The text stays as it is: it is yet to be judged."""
+    """The path without its extension, and the extension. The text is unchanged: it is judged later."""
     folder, slash, name = asked.rpartition("/")
     stem, dot, extension = name.rpartition(".")
-    # A dot in front hides a file; it begins no extension.
+    # A leading dot hides a file; it begins no extension.
     if not stem.strip(".") or not extension:
         return asked, ""
     return f"{folder}{slash}{stem}", f"{dot}{extension}"

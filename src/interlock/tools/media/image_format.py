@@ -38,7 +38,7 @@ class ImageInfo:
 
 
 def detect_image(data: bytes) -> ImageInfo | None:
-    """None for whatever is no image of a known kind, or has a header that is broken."""
+    """The format and size; None if it is not a known image, or its header is broken."""
     found = _png(data) or _gif(data) or _webp(data) or _jpeg(data)
     return found if found is not None and found.width > 0 and found.height > 0 else None
 

@@ -1,7 +1,7 @@
-"""What an endpoint is asked for: the body of the request, for the model that is configured.
+"""Builds the body of an image request, for the configured model.
 
-Models differ in which sizes they make and in which parameters they refuse. What is not known of a model
-is left to the endpoint, whose refusal is told.
+Models differ in sizes and accepted parameters. What is not known of a model is left to the endpoint, whose
+refusal is reported.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ASPECT_RATIOS = (
 _WIDE = frozenset({"landscape", "3:2", "4:3", "16:9"})
 _TALL = frozenset({"portrait", "2:3", "3:4", "9:16"})
 
-# About a million pixels, in multiples of 64: what the open models are trained on.
+# About a million pixels, in multiples of 64: the training sizes of open models.
 _COMMON_SIZES = {
     "square": "1024x1024",
     "1:1": "1024x1024",
@@ -86,6 +86,6 @@ def size_for(model: str, aspect_ratio: str) -> str:
 
 
 def _family_of(model: str) -> _ModelFamily | None:
-    # Gateways put the maker's name in front: openai/gpt-image-1.
+    # Gateways prepend the vendor's name: openai/gpt-image-1.
     name = model.rsplit("/", 1)[-1].lower()
     return next((family for family in _FAMILIES if name.startswith(family.prefixes)), None)

@@ -1,4 +1,4 @@
-"""What an endpoint's answer says: the image itself, where to fetch it, or why there is none."""
+"""Parses an endpoint's response: the image, its URL, or the reason for a refusal."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import escape_control_characters, sanitize_text
 from interlock.redaction.redactor import Redactor
 
-# What may stand around the image: the prompt in other words, counts of tokens.
+# Besides the image: the revised prompt and token counts.
 MAX_WRAPPING_BYTES = 1024 * 1024
 MAX_REASON_CHARS = 300
 MAX_REVISED_CHARS = 2000
@@ -44,7 +44,7 @@ _STRANGE = ("the endpoint returned status {status} instead of an image{reason}",
 
 _STATUSES = {
     400: _NOT_ACCEPTED,
-    # What it says here may contain a part of the key.
+    # The message may contain part of the key.
     401: (
         "the endpoint rejected the API key",
         "Tell the user: IMAGE_API_KEY (or OPENAI_API_KEY) is wrong where Interlock was started.",
@@ -75,12 +75,12 @@ class ImageResponse:
 
 @dataclass(slots=True)
 class ImageResponseReader:
-    """Reads answers for one model, up to one limit. What it tells of them is short, and redacted first."""
+    """Reads responses for one model, up to one limit. What it quotes is short, and redacted first."""
 
     model: str
     max_image_bytes: int
     redactor: Redactor
-    # Something secret was masked in what it gave of an answer.
+    # Whether something quoted contained a secret.
     redacted: bool = False
 
     @property
@@ -107,7 +107,7 @@ class ImageResponseReader:
         return ImageResponse(image, "" if image else address, self._short(revised, MAX_REVISED_CHARS))
 
     def refusal(self, status: int, body: bytes, retry_after: str) -> ToolError:
-        """A status that is no success, in words: what is wrong, and who can do something about it."""
+        """The error for an unsuccessful status: what is wrong, and who can fix it."""
         try:
             reason, code = self._reason_of(orjson.loads(body))
         except orjson.JSONDecodeError:

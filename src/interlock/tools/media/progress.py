@@ -1,4 +1,4 @@
-"""Tells now and then that an image is still being waited for."""
+"""Reports at intervals that an image is still pending."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What the shell tools share: how a command is judged, run in the sandbox, and its output kept and paged.
+"""Shared by the shell tools: judging a command, running it in the sandbox, and paging its output.
 
-A command is never run here without a backend of `sandbox`; where there is none, the tools are not offered.
+A command never runs without a backend of `sandbox`; if there is none, the tools are not offered.
 """

@@ -1,4 +1,4 @@
-"""Runs one command in the sandbox and spools what it writes, until it ends or its time is over."""
+"""Runs one command in the sandbox and spools its output, until it ends or times out."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from interlock.tools.shell.output_spool import SpooledOutput, SpooledStream
 from interlock.tools.threads import CancelSignal, run_in_thread
 from interlock.tools.tool import ToolContext
 
-# How often a running command is told about, at most.
+# The minimum interval between progress reports of a command.
 TELL_SECONDS = 1.0
 _DRAIN_SECONDS = 1.0
 _REMOVAL_SECONDS = 1.0
@@ -32,7 +32,7 @@ _CONTEXT_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """How a command ended; `in_time` is False where it had to be stopped."""
+    """How a command ended; `in_time` is False if it was stopped."""
 
     ended: JobExit
     in_time: bool
@@ -40,7 +40,7 @@ class CommandOutcome:
 
 @asynccontextmanager
 async def private_directory(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIterator[Path | None]:
-    """A home and a temporary folder of the command's own, gone when it has ended."""
+    """A private home and temporary directory for the command, removed after its end."""
     if not is_wanted:
         yield None
         return
@@ -54,7 +54,7 @@ async def private_directory(opened: Iterable[Path], *, is_wanted: bool) -> Async
             (folder / name).mkdir(mode=0o700)
         yield folder
     finally:
-        # What a command left there may take longer to remove than its result can be waited for.
+        # Removing what a command left may take longer than its result can wait.
         removing = asyncio.ensure_future(
             run_in_thread(CancelSignal(), lambda: remove_job_directory(folder, lock))
         )
@@ -99,7 +99,7 @@ async def _ended(child: RunningJob, seconds: float, reading: "asyncio.Future[Any
         ended, in_time = await asyncio.wait_for(child.wait(), seconds), True
     except TimeoutError:
         ended, in_time = await child.stop(), False
-    # It is dead; what the pipes still hold is all there will be.
+    # The process is dead; the pipes hold the last output.
     await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
     return CommandOutcome(ended, in_time)
 
@@ -111,7 +111,7 @@ async def _spool(pipe: Pipe, stream: SpooledStream, teller: "ProgressReporter") 
 
 
 class ProgressReporter:
-    """Says now and then what the command wrote last: a whole line, never a piece of a secret."""
+    """Reports the command's last line at intervals: a whole line, never part of a secret."""
 
     def __init__(self, report: Callable[[str], None], redactor: Redactor) -> None:
         self._report = report
@@ -119,13 +119,13 @@ class ProgressReporter:
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.time() + TELL_SECONDS
         self._last: dict[int, bytes] = {}
-        # Of a private key's block that began before it.
+        # The header of a private key's block that began earlier.
         self._openings: dict[int, str] = {}
 
     def heard(self, stream: SpooledStream, data: bytes) -> None:
         last = self._remember(stream.descriptor, data)
-        # A secret may come in two pieces, so a line is told when it has ended; and what a line is can
-        # depend on those before it, as in the block of a private key.
+        # A secret may arrive in two pieces, so only complete lines are reported; and redaction of a line
+        # can depend on earlier ones, as in a private key's block.
         whole, end, _ = last.rpartition(b"\n")
         if not end or self._loop.time() < self._next:
             return
@@ -137,7 +137,7 @@ class ProgressReporter:
             self._report(lines[-1][:200])
 
     def _remember(self, descriptor: int, data: bytes) -> bytes:
-        """The end of what was written, as much as lines are judged by."""
+        """The end of the output, as much as redaction of a line needs."""
         whole = self._last.get(descriptor, b"") + data
         last = self._last[descriptor] = whole[-_CONTEXT_BYTES:]
         if (cut := len(whole) - len(last)) > 0:

@@ -1,4 +1,4 @@
-"""The environment of a command: a short list, none of the server's own variables."""
+"""The environment of a command: a short list, without the server's own variables."""
 
 import os
 import sys
@@ -13,7 +13,10 @@ NOWHERE = "/nonexistent"
 def command_environment(
     server: Mapping[str, str], readable: Iterable[Path], private: Path | None
 ) -> dict[str, str]:
-    """`private` holds the home and the temporary folder of a command that may write."""
+    """Build the environment.
+
+    `private` holds the home and temporary directory of a command that may write.
+    """
     passed = {name: server[name] for name in _PASSED_ON if name in server}
     home = str(private / "home") if private else NOWHERE
     own = {
@@ -23,7 +26,7 @@ def command_environment(
         "TERM": "dumb",
         "USER": "agent",
         "LOGNAME": "agent",
-        # A program that would ask, page or start an editor must not wait for somebody.
+        # Programs must not wait for input by prompting, paging or starting an editor.
         "GIT_TERMINAL_PROMPT": "0",
         "PAGER": "cat",
         "GIT_PAGER": "cat",
@@ -35,7 +38,7 @@ def command_environment(
 
 
 def _search_path(given: str, readable: tuple[Path, ...]) -> list[str]:
-    """The server's own folders of programs, as far as a command can read them, and the usual ones."""
+    """The server's program directories that a command can read, and the usual ones."""
     usable = [
         folder
         for folder in given.split(os.pathsep)

@@ -1,8 +1,7 @@
-"""The output of commands, spooled to the state folder as it comes, so that all of it can be paged.
+"""Spools the output of commands to the state directory, so that all of it can be paged.
 
-It is kept as the command wrote it and freed of secrets when it is shown, in pages that never cut one. While
-a command runs, its files have another name and are locked: those that a killed process left have that name
-and no lock.
+It is stored as written and redacted when shown, in pages that never cut a secret. While a command runs, its
+files have another name and are locked: files with that name and no lock were left by a killed process.
 """
 
 import fcntl
@@ -18,7 +17,7 @@ from pathlib import Path
 from interlock.core.file_removal import remove_tree
 from interlock.sandbox.undo_store import state_write_error
 
-# Of each stream; what a command writes beyond it is read and thrown away.
+# Per stream; output beyond it is read and discarded.
 MAX_STREAM_BYTES = 16 * 1024 * 1024
 STREAMS = ("out", "err")
 _RUNNING = ".running"
@@ -26,9 +25,9 @@ _RUNNING = ".running"
 
 @dataclass(slots=True)
 class SpooledStream:
-    """One stream of one command. `size` is what is kept, `total` what was written.
+    """One stream of one command. `size` is what is stored, `total` what was written.
 
-    Where the disk takes no more, the rest is thrown away: the command has run, and goes on.
+    If the disk is full, the rest is discarded: the command keeps running.
     """
 
     descriptor: int
@@ -58,7 +57,7 @@ class SpooledStream:
 
 @dataclass(frozen=True, slots=True)
 class SpooledOutput:
-    """Both streams of one command, and the name under which they are found again."""
+    """Both streams of one command, and the name to find them by."""
 
     name: str
     out: SpooledStream
@@ -70,7 +69,7 @@ class SpooledOutput:
 
 
 class OutputSpool:
-    """Bounded: when all of it exceeds `max_bytes`, the oldest go."""
+    """Limited: beyond `max_bytes` in total, the oldest are deleted."""
 
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
         self._folder = folder
@@ -100,7 +99,7 @@ class OutputSpool:
         return SpooledOutput(name, *map(SpooledStream, descriptors))
 
     def find(self, session_id: str, name: str) -> SpooledOutput | None:
-        """What a command of this session wrote; None where it is not kept any more."""
+        """The output of a command of this session; None if it is no longer stored."""
         if not name.isalnum():
             return None
         opened: list[SpooledStream] = []
@@ -117,7 +116,7 @@ class OutputSpool:
         return SpooledOutput(name, *opened)
 
     def keep(self, session_id: str, output: SpooledOutput) -> None:
-        """The command has ended, and `find` gives its output from now on."""
+        """Store the output of an ended command for `find`."""
         for end in STREAMS:
             path = self._folder_of(session_id) / f"{output.name}.{end}"
             # It may be one of the oldest already.
@@ -126,14 +125,14 @@ class OutputSpool:
         output.close()
 
     def let_go(self, session_id: str, output: SpooledOutput) -> None:
-        """No cursor leads to it."""
+        """Delete output that no cursor refers to."""
         output.close()
         for end in STREAMS:
             with suppress(OSError):
                 (self._folder_of(session_id) / f"{output.name}.{end}{_RUNNING}").unlink()
 
     def remove_abandoned(self) -> None:
-        """What commands wrote whose process was killed: no cursor leads to it."""
+        """Delete output of killed processes, to which no cursor refers."""
         for path, _ in self._all():
             if not path.name.endswith(_RUNNING):
                 continue
@@ -146,11 +145,11 @@ class OutputSpool:
                     os.close(descriptor)
 
     def forget(self, session_id: str) -> None:
-        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        """Erase everything stored of a deleted session. Raises `OSError`."""
         remove_tree(self._folder_of(session_id))
 
     def _folder_of(self, session_id: str) -> Path:
-        # An id is whatever somebody chose; a folder's name is not.
+        # Session ids are arbitrary text; directory names are not.
         return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def _forget_oldest(self) -> None:

@@ -1,4 +1,4 @@
-"""A shell tool: judges a command, runs it in the sandbox, tells how it ended and pages its output."""
+"""The base of shell tools: judges a command, runs it in the sandbox, and pages its output."""
 
 import os
 import re
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from interlock.commands.judge import CommandJudge
 
 
-# Of the paths that were put back.
+# Of restored paths.
 MAX_TOLD = 50
 
-# Other processes of the machine keep files there, so a command has a folder of its own instead.
+# Other processes keep files there, so a command has its own directory instead.
 _SHARED_TEMPORARY = re.compile(
     r"(?<![\w/])/(?:var/)?tmp\b[^\n]{0,300}: Permission denied|Permission denied: ['\"]/(?:var/)?tmp\b"
 )
@@ -54,7 +54,7 @@ _SHARED_TEMPORARY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ShellServices:
-    """What the shell tools need of the world. `backend` is None where nothing can confine a command."""
+    """The services of the shell tools. `backend` is None if no sandbox is available."""
 
     backend: SandboxBackend | None
     bash: Path | None
@@ -76,7 +76,7 @@ class _Plan:
 
 
 class ShellTool(BaseTool):
-    """`bash` and `bash_readonly` differ in what the kernel lets them do, and in nothing else."""
+    """`bash` and `bash_readonly` differ only in what the kernel allows them."""
 
     may_write = False
 
@@ -177,7 +177,7 @@ class ShellTool(BaseTool):
             if is_wanted:
                 outputs.keep(session_id, output)
             else:
-                # Shown whole, or never: no cursor leads to it.
+                # Shown whole, or never: no cursor refers to it.
                 outputs.let_go(session_id, output)
         return _with_restored(result, restored)
 
@@ -190,7 +190,7 @@ class ShellTool(BaseTool):
         profile = context.profile
         if not self.may_write:
             profile = replace(profile, writable_roots=(), network_ports=frozenset())
-        # With nothing to write, it has nothing to remember.
+        # A read-only command needs no snapshot.
         guard = ProtectedSnapshot(profile, plan.place)
         try:
             await run_in_thread(context.cancel, guard.remember)
@@ -202,7 +202,7 @@ class ShellTool(BaseTool):
                 "Tell the user.",
             ) from error
         finally:
-            # Also after a cancellation: what the command left must not stay.
+            # Also after a cancellation: the command's changes to protected names must not stay.
             restored = await run_in_thread(CancelSignal(), guard.restore)
             self._record_restored(restored, context)
         return ran, restored
@@ -247,7 +247,7 @@ class ShellTool(BaseTool):
         finally:
             os.close(folder)
 
-    # -- what is told of it --
+    # -- results --
 
     def _result(
         self, plan: _Plan, output: SpooledOutput, ran: CommandOutcome, context: ToolContext
@@ -296,7 +296,7 @@ class ShellTool(BaseTool):
     def _page(
         self, plan: _Plan, output: SpooledOutput, start: tuple[int, int], context: ToolContext
     ) -> tuple[ToolResult, bool]:
-        """What both streams hold from there on, as much as may be shown, and whether that is all."""
+        """A page of both streams from there on, and whether it is the last."""
         pages = [
             self._page_of(stream, offset, context.limits)
             for stream, offset in zip((output.out, output.err), start, strict=True)
@@ -334,7 +334,7 @@ def _judge_for(denied: tuple[str, ...], protected: tuple[str, ...]) -> "CommandJ
 
 
 def _with_room(context: ToolContext, restored: list[str]) -> ToolContext:
-    """The page leaves room for what is said before it: what did not fit would be on no page."""
+    """Reserve room for the note before the page: what did not fit would be on no page."""
     note, limits = _note(restored), context.limits
     room = replace(
         limits,
@@ -356,7 +356,7 @@ def _note(restored: list[str]) -> str:
 
 
 def _with_restored(result: ToolResult, restored: list[str]) -> ToolResult:
-    """What the command changed although it is protected was put back, and the model is told."""
+    """Add a note for the model about protected files that were restored."""
     if not restored:
         return result
     meta = {**result.meta, "restored": restored[:MAX_TOLD]}
