@@ -30,8 +30,8 @@ from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_rows import INSERT, Task, TaskStatus
 from interlock.sessions.manager import INSERT_SESSION
-from interlock.sessions.message_draft import draft_message
 from interlock.sessions.models import Role
+from interlock.sessions.storable_message import make_storable
 
 DAYS = 100
 DAY_US = 86_400_000_000
@@ -103,7 +103,7 @@ class Maker:
         self._told(ledger, session, self._log.draft(created))
 
     def _task(self, connection: DbConnection, ledger: StreamAppender, session: str, task: str) -> None:
-        asked = draft_message(self._redactor, Role.user, f"What time is it, for {task}?")
+        asked = make_storable(self._redactor, Role.user, f"What time is it, for {task}?")
         (message,) = self._told(ledger, session, asked.draft(self._log, session, EventScope(task)))
         queued = self._event(
             TaskQueued(task_id=task, message_seq=message.seq, who="bench", mode="chat_safe"),
@@ -161,7 +161,7 @@ class Maker:
             latency_ms=5.0,
             model="bench",
         )
-        answer = draft_message(self._redactor, Role.assistant, f"It is noon, for {task}.")
+        answer = make_storable(self._redactor, Role.assistant, f"It is noon, for {task}.")
         return (
             *(agent, turn, intent, self._event(ended, task, intent.id)),
             self._event(completed, task, turn.id),

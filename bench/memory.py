@@ -16,7 +16,7 @@ from bench.log import folder
 from bench.rows import Row
 from interlock.db.database import StoreConfig, open_database
 from interlock.memory.index import MemoryIndex
-from interlock.memory.notes import NoteDirectory
+from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.search import MemorySearch
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.programs import RG, locate

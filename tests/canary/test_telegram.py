@@ -113,7 +113,7 @@ async def test_what_a_model_says_calls_and_asks(harness: CanaryHarness, telegram
     )
     async with bot_of(harness, telegram):
         await telegram.say(ADA, "/mode chat")
-        await telegram.until_shown(ADA, "in chat mode", 30)
+        await telegram.until_shown(ADA, "to chat mode", 30)
         await telegram.say(ADA, "go")
         asked = await telegram.until(
             lambda: next((each for each in telegram.shown(ADA) if "Is it" in each.text), None), 60

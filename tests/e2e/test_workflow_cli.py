@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import chat_client
+from interlock.cli import command_line_session
 from tests.harness.cli import CliRunner
 from tests.harness.workflows import EXAMPLE
 from tests.integration.workflow.graphs import TWO
@@ -65,13 +65,13 @@ def test_the_example_is_checked_run_and_shown(desk):
 
 def test_a_run_that_ends_while_it_is_told_of_is_told_to_its_end(desk, monkeypatch):
     """Reading what a step answered takes so long that the run ends meanwhile."""
-    at_once = chat_client.ChatClient.answer_of
+    at_once = command_line_session.CommandLineSession.answer_of
 
     async def slowly(self, task):
         await asyncio.sleep(0.4)
         return await at_once(self, task)
 
-    monkeypatch.setattr(chat_client.ChatClient, "answer_of", slowly)
+    monkeypatch.setattr(command_line_session.CommandLineSession, "answer_of", slowly)
     shutil.copytree(EXAMPLE, desk.home / "workspace" / "workflows" / EXAMPLE.name)
     here = ("--mode", "coding", "--root", str(desk.home / "root"))
     done = desk.run("workflow", "run", EXAMPLE.name, "greet", *here)

@@ -5,7 +5,7 @@ import pytest
 
 from interlock.gateway.auth import CredentialService
 from interlock.log.hash_chain import now_us
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.models import Role
@@ -46,7 +46,7 @@ async def test_who_came_in_and_went_is_no_fault(store, credentials, runs):
     await everybody(credentials, runs)
     assert faults(store) == []
     later = now_us() + 3 * DAY_US
-    await Retention(store.log, store.database, 1, lambda: later).sweep()
+    await RetentionSweeper(store.log, store.database, 1, lambda: later).sweep()
     assert faults(store) == []
     store.execute("DELETE FROM credentials")
     assert faults(store) == []
@@ -81,7 +81,7 @@ async def test_a_token_is_known_however_old_it_is(store, credentials, runs):
     await credentials.add_token("script", who="ada")
     await credentials.revoke("script", runs, who="ada")
     later = now_us() + 3 * DAY_US
-    await Retention(store.log, store.database, 1, lambda: later).sweep()
+    await RetentionSweeper(store.log, store.database, 1, lambda: later).sweep()
     store.execute("UPDATE credentials SET ended_us = NULL")
     assert "is active again" in faults(store)[0]
 

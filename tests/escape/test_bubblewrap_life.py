@@ -111,7 +111,7 @@ async def test_more_protected_names_than_files_may_be_open_are_mounted_all_the_s
 
 
 async def test_what_bubblewrap_complains_about_is_told(sandbox, monkeypatch):
-    monkeypatch.setattr("interlock.sandbox.bubblewrap._ALWAYS", ("--bind", "/nonexistent", "/x"))
+    monkeypatch.setattr("interlock.sandbox.bubblewrap_backend._ALWAYS", ("--bind", "/nonexistent", "/x"))
     done = await sandbox.shell("true")
     assert (done.ended.reason, done.ended.error) == (ExitReason.not_started, errno.ENOENT)
     assert "/nonexistent" in done.ended.text

@@ -10,7 +10,7 @@ from interlock.config.modes import ToolMode
 from interlock.log.checkpoint import write_checkpoint
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM, LogErased, ToolCallStarted
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.sessions.models import Role
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import StoreHarness
@@ -93,7 +93,7 @@ async def test_what_a_session_was_switched_to_is_known_however_old_it_is(store: 
     await store.sessions.choose_model(session, "demo", who="ada")
     await store.sessions.append_message(session, Role.user, "hello")
     later = now_us() + 3 * DAY_US
-    assert (await Retention(store.log, store.database, 1, lambda: later).sweep()).messages == 1
+    assert (await RetentionSweeper(store.log, store.database, 1, lambda: later).sweep()).messages == 1
     assert faults(store) == []
     change = {"the mode": "mode = 'coding'", "the model": "model = 'dear'"}[what]
     store.execute(f"UPDATE sessions SET {change}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.backend_selection import choose_backend
-from interlock.sandbox.bubblewrap import BubblewrapBackend
+from interlock.sandbox.bubblewrap_backend import BubblewrapBackend
 from interlock.sandbox.jobs import ExitReason, Job
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.unconfined_backend import UnconfinedBackend

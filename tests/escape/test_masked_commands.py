@@ -10,7 +10,7 @@ import pytest
 from interlock.core.errors import AuditUnavailable
 from interlock.embed import open_gates, tool
 from interlock.log.kinds import merge_payload
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.log.verify.event_log import verify
 from interlock.wiring.agents import open_agent_runtime
 from tests.harness.cli import CliRunner, one_line_error
@@ -127,7 +127,9 @@ async def test_it_goes_with_its_session_and_with_its_age(tmp_path, folder):
         await runtime.eraser.erase(deleted.id, who="operator")
         (left,) = [path for path in kept.rglob("*") if path.is_file()]
         os.utime(left, (1, 1))
-        retention = Retention(runtime.log, runtime.database, 1, forget_before=runtime.sealed.forget_before)
+        retention = RetentionSweeper(
+            runtime.log, runtime.database, 1, forget_before=runtime.sealed.forget_before
+        )
         await retention.sweep()
         assert not left.exists()
         assert await runtime.database.read(lambda db: verify(db).faults) == []

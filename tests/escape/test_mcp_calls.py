@@ -23,8 +23,8 @@ from tests.harness.mcp import McpHarness
         ("too-large", "larger than"),
         ("dies", "exit code 7; its last output: out of luck"),
         ("forks", "exit code 0"),
-        ("bare", "shape"),
-        ("no-shape", "shape"),
+        ("bare", "does not conform"),
+        ("no-shape", "does not conform"),
         ("error", "it answered with an error: no way"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.sandbox.backend_selection import choose_backend
-from interlock.sandbox.bubblewrap import BubblewrapBackend
+from interlock.sandbox.bubblewrap_backend import BubblewrapBackend
 from tests.escape.hostile_servers import until_gone
 from tests.harness.mcp import QUICK, SERVERS, McpHarness, open_mcp_harness
 

@@ -5,7 +5,7 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.log.checkpoint import write_checkpoint
 from interlock.log.hash_chain import now_us
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.log.verify.event_log import verify
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.mcp import open_mcp_harness
@@ -141,7 +141,7 @@ async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(
         await runtime.mode_switch.switch(session, ToolMode.coding, who="ada")
         assert found(ada) == []
         later = now_us() + 3 * 86_400_000_000
-        swept = await Retention(runtime.log, runtime.database, 1, lambda: later).sweep()
+        swept = await RetentionSweeper(runtime.log, runtime.database, 1, lambda: later).sweep()
         assert swept.messages
         assert found(ada) == []
         await ada.agent_runtime.tasks.delete_session(session, who="ada")

@@ -126,7 +126,7 @@ async def test_a_parked_task_ends_where_the_settings_cannot_be_understood(tmp_pa
         asked = await runtime.questions.get(question)
         task = await ada.talk(session).answer(asked, {"confirmed": True})
         assert task.status == "failed"
-        assert "tools.fs: it is a group of settings" in (task.reason or "")
+        assert "tools.fs: this is a group of settings" in (task.reason or "")
         with runtime.database.reading() as connection:
             assert "version 7" in str(verify(connection).faults)
     assert list((tmp_path / "root").iterdir()) == []

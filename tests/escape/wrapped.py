@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import pytest
 
-from interlock.sandbox.bubblewrap import BWRAP, BubblewrapBackend
+from interlock.sandbox.bubblewrap_backend import BWRAP, BubblewrapBackend
 from interlock.sandbox.programs import locate
 
 

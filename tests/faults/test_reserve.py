@@ -16,10 +16,10 @@ from interlock.db.disk_reserve import RESERVE_BYTES
 from interlock.gateway.auth import CredentialService
 from interlock.log.kinds import SessionRenamed, ToolCallStarted
 from interlock.log.read import iter_stream
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.log.verify.event_log import verify
 from interlock.memory.index import MemoryIndex
-from interlock.memory.notes import NoteDirectory
+from interlock.memory.note_directory import NoteDirectory
 from tests.faults.disks import Disk, mounting, small_disk
 from tests.harness.cli_processes import ProcessHarness
 from tests.harness.gateway import RequestRefused, open_gateway_harness
@@ -131,7 +131,7 @@ async def test_on_a_full_disk_people_cancel_delete_revoke_and_erase(disk, store)
     assert (revoked.credential.id, revoked.ended.tasks) == (token.id, 0)
     await harness.tasks.delete_session(other, who="ada")
     assert [status for _, status in harness.ends(other)] == ["cancelled"]
-    swept = await Retention(store.log, store.database, 1, lambda: 2 * 10**15).sweep()
+    swept = await RetentionSweeper(store.log, store.database, 1, lambda: 2 * 10**15).sweep()
     assert swept.events >= 50
 
     with pytest.raises(StoreFull, match="cancelling and deleting still work"):

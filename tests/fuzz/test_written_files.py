@@ -16,7 +16,7 @@ from interlock.config.settings import load_settings
 from interlock.core.errors import BadUsage, ConfigurationError, InvalidSettings
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.settings_store import StoredSettings, _applied, _version, to_document
-from interlock.tools.mcp.server_config import AddServerRequest, McpServer, make_server
+from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
 from interlock.wiring import build_registry
 from interlock.workflow.directory import WorkflowCheck, WorkflowDirectory, WorkflowInvalid
 from interlock.workflow.toml_locations import TomlLocations
@@ -387,4 +387,4 @@ def test_a_server_that_is_described_is_one_or_bad_usage(**described):
         server = make_server(wish, Redactor())
     except BadUsage:
         return
-    assert McpServer.from_dict(server.id, orjson.loads(orjson.dumps(server.as_dict()))) == server
+    assert McpServerConfig.from_dict(server.id, orjson.loads(orjson.dumps(server.as_dict()))) == server

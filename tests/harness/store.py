@@ -12,7 +12,7 @@ from interlock.log.writer import EventLog
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.tasks import TaskService
-from interlock.runtime.work_queue import InProcessNotifier
+from interlock.runtime.work_queue import BusNotifier
 from interlock.sessions.erasure import SessionEraser
 from interlock.sessions.leases import SessionLeases
 from interlock.sessions.manager import SessionManager
@@ -42,7 +42,7 @@ class StoreHarness:
 
     def tasks(self) -> TaskService:
         questions = QuestionService(self.database, self.log, Redactor(), lambda _session_id: None)
-        parts = (self.database, self.log, Redactor(), self.sessions, questions, InProcessNotifier())
+        parts = (self.database, self.log, Redactor(), self.sessions, questions, BusNotifier())
         return TaskService(*parts, queue_limit=100)
 
     async def delete(self, session_id: str, *, who: str = "test") -> None:

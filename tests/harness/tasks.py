@@ -19,7 +19,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_handler import DoneOutcome, TaskOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import MAX_INTERRUPTIONS, TaskService
-from interlock.runtime.work_queue import InProcessNotifier, WorkQueue
+from interlock.runtime.work_queue import BusNotifier, WorkQueue
 from interlock.runtime.worker import Worker, WorkerLimits
 from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.leases import Lease, SessionLeases
@@ -62,7 +62,7 @@ class TaskHarness:
     ) -> None:
         self.store = store
         self.redactor = Redactor([SECRET])
-        self.notifier = InProcessNotifier()
+        self.notifier = BusNotifier()
         self.questions = QuestionService(store.database, store.log, self.redactor, self.notifier.notify)
         self.sessions = SessionManager(
             *(store.database, store.log, self.redactor),

@@ -50,7 +50,15 @@ def test_the_public_surface_is_this_and_no_more():
     assert sorted(embed.__all__) == [
         *("AuditUnavailable", "Authority", "BaseTool", "Effect", "ErrorCode", "GatedSession", "Gates"),
         *("InterlockError", "ModeNotOpen", "PolicySwitch", "ToolContext", "ToolError"),
-        *("ToolFailure", "ToolMode", "ToolResult", "UndoReport", "VerificationReport", "open_gates", "tool"),
+        *(
+            "ToolFailure",
+            "ToolMode",
+            "ToolResult",
+            "UndoReport",
+            "VerificationReport",
+            "open_gates",
+            "tool",
+        ),
     ]
     assert all(hasattr(embed, name) for name in embed.__all__)
 

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.core.errors import (
     InvalidAnswer,
-    QuestionClosed,
+    QuestionAlreadyClosed,
     QuestionNotFound,
     SessionFenced,
     UserError,
@@ -90,9 +90,9 @@ async def test_a_question_nobody_answers_is_closed_and_its_call_cancelled(asking
     )
     assert (failed["kind"], failed["payload"]["error_code"]) == ("tool_call.failed", "CANCELLED")
     assert "a message was sent instead" in failed["payload"]["error"]
-    with pytest.raises(QuestionClosed, match="closed without an answer by ada"):
+    with pytest.raises(QuestionAlreadyClosed, match="closed without an answer by ada"):
         await asking.desk.answer(question.id, {"confirmed": True}, who="ben")
-    with pytest.raises(QuestionClosed):
+    with pytest.raises(QuestionAlreadyClosed):
         await asking.desk.expire(question.id, reason="again", who="ben")
     assert faults(asking.store) == []
 
@@ -101,7 +101,7 @@ async def test_a_second_answer_is_refused_and_changes_nothing(asking):
     question = await asking.ask()
     await asking.desk.answer(question.id, {"confirmed": False}, who="ada")
     before = asking.kinds()
-    with pytest.raises(QuestionClosed, match="was answered by ada") as refused:
+    with pytest.raises(QuestionAlreadyClosed, match="was answered by ada") as refused:
         await asking.desk.answer(question.id, {"confirmed": True}, who="ben")
     assert isinstance(refused.value, UserError)
     assert asking.kinds() == before
@@ -122,7 +122,7 @@ async def test_of_many_answers_at_once_exactly_one_counts(asking):
     for other in others:
         other.close()
     (winner,) = [end for end in ended if not isinstance(end, BaseException)]
-    assert {type(end) for end in ended if isinstance(end, BaseException)} == {QuestionClosed}
+    assert {type(end) for end in ended if isinstance(end, BaseException)} == {QuestionAlreadyClosed}
     stored = await asking.desk.get(question.id)
     assert (stored.answer, stored.closed_by) == (winner.answer, winner.closed_by)
     assert asking.kinds()[2:] in (
@@ -328,7 +328,7 @@ async def test_a_call_that_ended_otherwise_gets_no_second_outcome(asking):
     asking.store.execute("UPDATE questions SET status = 'expired' WHERE id = ?", question.id)
     await record_interrupted_calls(asking.store.log, asking.session_id, token=None)
     asking.store.execute("UPDATE questions SET status = 'open' WHERE id = ?", question.id)
-    with pytest.raises(QuestionClosed, match="has ended; close the question"):
+    with pytest.raises(QuestionAlreadyClosed, match="has ended; close the question"):
         await asking.desk.answer(question.id, {"confirmed": True}, who="ada")
     await asking.desk.expire(question.id, reason="its call has ended", who="ada")
     assert asking.kinds()[2:] == ["tool_call.interrupted", "ask_user.expired"]

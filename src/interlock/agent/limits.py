@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Self
 
-from interlock.config.control import ControlSettings
+from interlock.config.task_limits import TaskLimitSettings
 from interlock.log.task_events import ControlLimitReached, ProgressStalled
 
 _GO_ON = "Its earlier effects remain. Send a message to continue in a new task, or raise {setting}."
@@ -30,7 +30,7 @@ _BUDGETS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlLimits:
-    """Every number of the control policy; `config/control.py` has the same fields. None means no limit."""
+    """Every limit of a task; `config/task_limits.py` has the same fields. None means no limit."""
 
     max_turns: int = 50
     max_wall_seconds: float = 1800.0
@@ -52,7 +52,7 @@ class ControlLimits:
     recent_calls: int = 50
 
     @classmethod
-    def of(cls, settings: ControlSettings) -> Self:
+    def of(cls, settings: TaskLimitSettings) -> Self:
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
     @property

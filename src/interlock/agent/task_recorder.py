@@ -29,7 +29,7 @@ from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
 
 if TYPE_CHECKING:
-    from interlock.sessions.message_draft import MessageDraft
+    from interlock.sessions.storable_message import StorableMessage
 
 _log = StructuredLogger(__name__)
 
@@ -272,7 +272,7 @@ class TaskRecorder:
     def _add(self, noted: QueuedMessage) -> None:
         self._writing.append(_Writing(noted.writing, self._conversation.add(noted.message)))
 
-    def _say(self, draft: "MessageDraft", turn: TurnScope, *facts: Event) -> None:
+    def _say(self, draft: "StorableMessage", turn: TurnScope, *facts: Event) -> None:
         token = self._assignment.lease_token
         writing = self._sessions.note_message(
             self._session_id, draft, scope=turn.scope, token=token, facts=facts
@@ -280,7 +280,7 @@ class TaskRecorder:
         self._add(QueuedMessage(draft.message(), writing))
         self._said = draft.content
 
-    def _draft_of(self, reply: ModelReply, authority: Authority) -> "MessageDraft":
+    def _draft_of(self, reply: ModelReply, authority: Authority) -> "StorableMessage":
         """The message to store.
 
         Calls have the tool's name, and the name that the model used if it differs.

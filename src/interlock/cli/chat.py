@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from interlock.cli.chat_client import RootOptions, open_chat_client, parse_chat_options
+from interlock.cli.command_line_session import RootOptions, open_chat_client, parse_chat_options
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import local_time, note, print_line, print_text
 from interlock.cli.runtime import parse_mode_argument
@@ -19,7 +19,7 @@ from interlock.sessions.slash_commands import Surface, parse_slash_command, slas
 if TYPE_CHECKING:
     from interlock.channels.terminal.local_session import LocalSession
     from interlock.channels.terminal.view import TerminalView
-    from interlock.cli.chat_client import ChatClient
+    from interlock.cli.command_line_session import CommandLineSession
     from interlock.questions.rows import Question
     from interlock.runtime.task_rows import Task
 
@@ -56,22 +56,24 @@ def chat(
     view = TerminalView(standard_writer())
     with asyncio.Runner() as runner:
         opening = open_chat_client(given, view.show, usual_log_level="error")
-        chat_client = runner.run(opening.__aenter__())
+        command_line_session = runner.run(opening.__aenter__())
         try:
-            _Chat(runner, chat_client, view).converse()
+            _Chat(runner, command_line_session, view).converse()
         finally:
             runner.run(opening.__aexit__(None, None, None))
-        if chat_client.session_id is not None:
-            note(f"to continue this session: {chat_client.resume_command()}")
+        if command_line_session.session_id is not None:
+            note(f"to continue this session: {command_line_session.resume_command()}")
     return ExitCode.ok
 
 
 class _Chat:
     """The read loop. Input is read only between tasks, never while one runs."""
 
-    def __init__(self, runner: asyncio.Runner, chat_client: "ChatClient", view: "TerminalView") -> None:
+    def __init__(
+        self, runner: asyncio.Runner, command_line_session: "CommandLineSession", view: "TerminalView"
+    ) -> None:
         self._run = runner.run
-        self._chat_client = chat_client
+        self._command_line_session = command_line_session
         self._view = view
         self._commands: dict[str, Callable[[str], Coroutine[None, None, None]]] = {
             "help": self._help,
@@ -113,14 +115,14 @@ class _Chat:
             self._run(self._commands[written.name](written.rest))
 
     def _say(self, words: str) -> None:
-        local_session = self._run(self._chat_client.local_session(words))
+        local_session = self._run(self._command_line_session.local_session(words))
         self._see_through(self._run(local_session.say(words)))
 
     def _resume(self) -> None:
         """Resume the unfinished task of a continued session."""
-        if self._chat_client.session_id is None:
+        if self._command_line_session.session_id is None:
             return
-        local_session = self._run(self._chat_client.local_session())
+        local_session = self._run(self._command_line_session.local_session())
         task = self._run(local_session.unfinished())
         if task is not None:
             note(f"resuming task {task.id} ({task.status})")
@@ -129,7 +131,7 @@ class _Chat:
 
     def _see_through(self, task: "Task") -> None:
         """Prompt for each question the task asks, until the task ends."""
-        local_session = self._run(self._chat_client.local_session())
+        local_session = self._run(self._command_line_session.local_session())
         while (question := self._run(local_session.open_question(task))) is not None:
             answer = prompt_for_question(question)
             self._view.begin_task()
@@ -153,23 +155,27 @@ class _Chat:
         """Answer a question. An approved plan can be built at once, if the person confirms."""
         if answer.get("decision") != "approve" or question.mode != ToolMode.plan:
             return self._run(local_session.answer(question, answer))
-        if not self._chat_client.agent_runtime.plans.can_build(question):
-            note(f"to build it: {self._chat_client.resume_command(ToolMode.coding)}, then /build")
+        if not self._command_line_session.agent_runtime.plans.can_build(question):
+            note(f"to build it: {self._command_line_session.resume_command(ToolMode.coding)}, then /build")
         elif ask_line("[b to build it now in coding mode, Enter to skip] ").strip().lower()[:1] == "b":
             return self._run(
-                local_session.run_until_idle(lambda: self._chat_client.build(question, answer))
+                local_session.run_until_idle(lambda: self._command_line_session.build(question, answer))
             )
         return self._run(local_session.answer(question, answer))
 
     def _build(self) -> None:
-        session = self._chat_client.session_id
-        plan = self._run(self._chat_client.agent_runtime.plans.approved(session)) if session else None
+        session = self._command_line_session.session_id
+        plan = (
+            self._run(self._command_line_session.agent_runtime.plans.approved(session)) if session else None
+        )
         if plan is None:
             note("no plan to build: the newest plan of this session must be approved")
             return
         self._show_plan(plan)
-        local_session = self._run(self._chat_client.local_session())
-        self._see_through(self._run(local_session.run_until_idle(lambda: self._chat_client.build(plan))))
+        local_session = self._run(self._command_line_session.local_session())
+        self._see_through(
+            self._run(local_session.run_until_idle(lambda: self._command_line_session.build(plan)))
+        )
 
     def _show_plan(self, question: "Question") -> None:
         from interlock.questions.rendering import question_text
@@ -183,18 +189,18 @@ class _Chat:
     async def _greet(self) -> None:
         from interlock.models.provider_factory import DEMO
 
-        mode, model = await self._chat_client.mode(), await self._chat_client.model()
+        mode, model = await self._command_line_session.mode(), await self._command_line_session.model()
         note(f"{model} model, {mode} mode. Type /help for commands, /quit to exit.")
         if model == DEMO:
             note(
                 'This is a small built-in demo, not a language model. Type "help" to see what '
                 "it understands."
             )
-        stored = await self._chat_client.stored_mode()
+        stored = await self._command_line_session.stored_mode()
         if stored not in (None, mode):
             note(
                 f"the session is in {stored} mode, which is not open here; to open it: "
-                f"{self._chat_client.resume_command(stored)}"
+                f"{self._command_line_session.resume_command(stored)}"
             )
 
     async def _help(self, _rest: str) -> None:
@@ -203,33 +209,33 @@ class _Chat:
         print_line("Ctrl-C          Cancel the running task and stay in the chat")
 
     async def _new(self, _rest: str) -> None:
-        if self._chat_client.session_id is not None:
-            note(f"to continue this session: {self._chat_client.resume_command()}")
-        self._chat_client.start_new_session()
+        if self._command_line_session.session_id is not None:
+            note(f"to continue this session: {self._command_line_session.resume_command()}")
+        self._command_line_session.start_new_session()
         await self._greet()
 
     async def _mode(self, rest: str) -> None:
-        runtime = self._chat_client.agent_runtime.runtime
+        runtime = self._command_line_session.agent_runtime.runtime
         if rest and not await self._switched(parse_mode_argument(rest)):
             return
         open_modes = [mode.value for mode in ToolMode if mode in runtime.authority_inputs.open_modes]
-        print_line(f"mode      {await self._chat_client.mode()}")
+        print_line(f"mode      {await self._command_line_session.mode()}")
         print_line(f"open      {', '.join(open_modes)}")
         if len(open_modes) == 1:
-            command = self._chat_client.resume_command(ToolMode.chat)
+            command = self._command_line_session.resume_command(ToolMode.chat)
             note(f"to open another mode, start the chat with it: {command}")
 
     async def _switched(self, mode: ToolMode) -> bool:
         try:
-            await self._chat_client.switch_mode(mode)
+            await self._command_line_session.switch_mode(mode)
         except ModeNotOpen:
-            command = self._chat_client.resume_command(mode)
+            command = self._command_line_session.resume_command(mode)
             note(f"{mode} mode is not open here; to open it, exit and run: {command}")
             return False
         return True
 
     async def _tools(self, _rest: str) -> None:
-        authority = await self._chat_client.authority()
+        authority = await self._command_line_session.authority()
         for name in authority.exposed:
             print_line(f"yes       {name}")
         for failure in authority.failures.values():
@@ -238,24 +244,24 @@ class _Chat:
     async def _why(self, _rest: str) -> None:
         from interlock.gates.explain import next_action_now
 
-        denial = await self._chat_client.last_denial()
+        denial = await self._command_line_session.last_denial()
         if denial is None:
             note("no tool call was denied in this session")
             return
         print_line(f"denied    {denial['error']}")
         print_line(f"code      {denial['error_code']} in {denial['mode']} mode")
         print_line(f"decided   by {layer_name(denial['layer'])}")
-        print_line(f"next      {next_action_now(denial, await self._chat_client.authority())}")
+        print_line(f"next      {next_action_now(denial, await self._command_line_session.authority())}")
         note(f"more      interlock policy explain {denial['tool_name']} --mode {denial['mode']}")
 
     async def _model(self, rest: str) -> None:
         if rest:
-            await self._chat_client.choose_model(rest)
-        print_line(f"model     {await self._chat_client.model()}")
-        print_line(f"listed    {', '.join(self._chat_client.agent_runtime.models.names)}")
+            await self._command_line_session.choose_model(rest)
+        print_line(f"model     {await self._command_line_session.model()}")
+        print_line(f"listed    {', '.join(self._command_line_session.agent_runtime.models.names)}")
 
     async def _history(self, _rest: str) -> None:
-        messages = await self._chat_client.history()
+        messages = await self._command_line_session.history()
         if not messages:
             note("no messages yet")
         for message in messages:
@@ -265,10 +271,12 @@ class _Chat:
     async def _undo(self, _rest: str) -> None:
         from interlock.cli.undo import print_report
 
-        runtime = self._chat_client.agent_runtime.runtime
-        for task in await self._chat_client.tasks():
+        runtime = self._command_line_session.agent_runtime.runtime
+        for task in await self._command_line_session.tasks():
             with suppress(NothingToUndo):
-                print_report(await runtime.undo.revert(task.id, who=self._chat_client.person), runtime)
+                print_report(
+                    await runtime.undo.revert(task.id, who=self._command_line_session.person), runtime
+                )
                 return
         note("no file changes to undo")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.chat_client import RootOptions, event_json, open_chat_client, parse_chat_options
+from interlock.cli.command_line_session import RootOptions, event_json, open_chat_client, parse_chat_options
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJsonLines, note, print_json_line, print_text
 from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent
-    from interlock.cli.chat_client import ChatClient, ChatOptions
+    from interlock.cli.command_line_session import ChatOptions, CommandLineSession
     from interlock.runtime.task_rows import Task
 
 MAX_TASK_BYTES = 1024 * 1024
@@ -65,10 +65,10 @@ async def _run_as_text(words: str, given: "ChatOptions", *, quiet: bool) -> int:
     from interlock.channels.terminal.view import TerminalView, null_writer, standard_writer
 
     view = TerminalView(null_writer() if quiet else standard_writer(errors=True), shows_text=False)
-    async with open_chat_client(given, view.show, is_one_task=True) as chat_client:
-        done = await (await chat_client.local_session(words)).say(words, leaves_nothing=True)
-        code = await _exit_of(chat_client, done)
-        answer, session_id = await chat_client.answer_of(done), chat_client.session_id
+    async with open_chat_client(given, view.show, is_one_task=True) as command_line_session:
+        done = await (await command_line_session.local_session(words)).say(words, leaves_nothing=True)
+        code = await _exit_of(command_line_session, done)
+        answer, session_id = await command_line_session.answer_of(done), command_line_session.session_id
     if answer:
         print_text(answer.rstrip("\n"))
     if code is not ExitCode.ok and (quiet or not view.told_end):
@@ -82,17 +82,17 @@ async def _run_as_json(words: str, given: "ChatOptions") -> int:
     def show(event: "AgentEvent") -> None:
         print_json_line(event_json(event))
 
-    async with open_chat_client(given, show, is_one_task=True) as chat_client:
-        local_session = await chat_client.local_session(words)
+    async with open_chat_client(given, show, is_one_task=True) as command_line_session:
+        local_session = await command_line_session.local_session(words)
         print_json_line(
             {
                 "type": "session",
                 "session_id": local_session.session_id,
-                "mode": (await chat_client.mode()).value,
+                "mode": (await command_line_session.mode()).value,
             }
         )
         done = await local_session.say(words, leaves_nothing=True)
-        code = await _exit_of(chat_client, done)
+        code = await _exit_of(command_line_session, done)
     print_json_line(
         {
             "type": "task",
@@ -106,7 +106,7 @@ async def _run_as_json(words: str, given: "ChatOptions") -> int:
     return code
 
 
-async def _exit_of(chat_client: "ChatClient", task: "Task") -> ExitCode:
+async def _exit_of(command_line_session: "CommandLineSession", task: "Task") -> ExitCode:
     """The exit code for a task that ended without being done."""
     from interlock.runtime.task_rows import TaskStatus
 
@@ -116,7 +116,7 @@ async def _exit_of(chat_client: "ChatClient", task: "Task") -> ExitCode:
         return ExitCode.cancelled
     if task.status is TaskStatus.waiting:
         return ExitCode.nobody_to_answer
-    return ExitCode.limit if await chat_client.was_ended_by_limit(task) else ExitCode.failed
+    return ExitCode.limit if await command_line_session.was_ended_by_limit(task) else ExitCode.failed
 
 
 def _end_of(task: "Task") -> str:

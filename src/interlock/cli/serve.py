@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.cli.chat_client import RootOptions
+from interlock.cli.command_line_session import RootOptions
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import WorkerCount, note, print_line
 from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve_root_arguments

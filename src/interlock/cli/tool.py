@@ -11,7 +11,7 @@ from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve
 from interlock.config.modes import ToolMode
 
 if TYPE_CHECKING:
-    from interlock.cli.tool_calls import CompletedToolCall, ToolCallSession
+    from interlock.cli.tool_call_session import CompletedToolCall, ToolCallSession
     from interlock.policy.authority import Authority
     from interlock.tools.result import ToolFailure, ToolResult
 
@@ -117,7 +117,7 @@ async def call(
         Read calls {"id", "name", "arguments"} from stdin, one per line, and print {"id", "result"}
         for each, in order and in one session. A line may have its own "timeout_seconds".
     """
-    from interlock.cli.tool_calls import call_json_lines, open_tool_call_session
+    from interlock.cli.tool_call_session import call_json_lines, open_tool_call_session
 
     _refuse_contradictions(name, args, jsonl=jsonl)
     chosen = parse_mode_argument(mode) if mode else None

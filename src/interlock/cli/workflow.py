@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from interlock.cli.chat_client import RootOptions
+from interlock.cli.command_line_session import RootOptions
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import (
     AsJson,
@@ -269,12 +269,12 @@ async def _changed(what: str, run_id: str, *, as_json: bool) -> int:
 async def change(agent_runtime: "AgentRuntime", what: str, run_id: str) -> "WorkflowRun":
     from interlock.wiring import local_actor
 
-    chat_client = agent_runtime.runs
+    command_line_session = agent_runtime.runs
     changes = {
-        "pause": chat_client.pause,
-        "stop": chat_client.stop,
-        "resume": chat_client.resume,
-        "retry": chat_client.retry,
+        "pause": command_line_session.pause,
+        "stop": command_line_session.stop,
+        "resume": command_line_session.resume,
+        "retry": command_line_session.retry,
     }
     return await changes[what](run_id, who=local_actor())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli.chat import prompt_for_question
-from interlock.cli.chat_client import open_chat_client, parse_chat_options
+from interlock.cli.command_line_session import open_chat_client, parse_chat_options
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import note, print_json_line, print_text
 from interlock.core.errors import InvalidAnswer, ModeNotOpen, UserError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from interlock.agent.events import AgentEvent
     from interlock.channels.terminal.local_session import LocalSession
-    from interlock.cli.chat_client import ChatClient
+    from interlock.cli.command_line_session import CommandLineSession
     from interlock.runtime.task_rows import Task
     from interlock.runtime.workflow_runs import RunView
     from interlock.workflow.run_rows import NodeVisit
@@ -36,20 +36,22 @@ async def start_run_here(
     name: str, text: str, mode: str | None, root: tuple[Path, ...], model: str | None, *, as_json: bool
 ) -> int:
     given = parse_chat_options(mode, root, None, None, model)
-    async with open_chat_client(given, _ignore_event) as chat_client:
-        runs = chat_client.agent_runtime.runs
+    async with open_chat_client(given, _ignore_event) as command_line_session:
+        runs = command_line_session.agent_runtime.runs
         session = await runs.create(name, opened_by="cli", mode=given.mode, model=given.model)
 
         async def begin() -> "Task":
             try:
-                await runs.start(session.id, name, text, who=chat_client.person)
+                await runs.start(session.id, name, text, who=command_line_session.person)
             except UserError:
                 # A session whose run never started is of no use.
-                await chat_client.agent_runtime.tasks.delete_session(session.id, who=chat_client.person)
+                await command_line_session.agent_runtime.tasks.delete_session(
+                    session.id, who=command_line_session.person
+                )
                 raise
-            return await _task(chat_client, session.id)
+            return await _task(command_line_session, session.id)
 
-        return await _RunFollower(chat_client, session.id, as_json=as_json).see_through(begin)
+        return await _RunFollower(command_line_session, session.id, as_json=as_json).see_through(begin)
 
 
 async def continue_run_here(
@@ -59,19 +61,19 @@ async def continue_run_here(
     from interlock.workflow.run_rows import RunStatus
 
     given = parse_chat_options(mode, root, None, None, None)
-    async with open_chat_client(given, _ignore_event) as chat_client:
-        run = (await chat_client.agent_runtime.runs.book.run_state(run_id)).run
-        if not chat_client.agent_runtime.runtime.mode_switch.is_open(run.mode):
+    async with open_chat_client(given, _ignore_event) as command_line_session:
+        run = (await command_line_session.agent_runtime.runs.book.run_state(run_id)).run
+        if not command_line_session.agent_runtime.runtime.mode_switch.is_open(run.mode):
             raise ModeNotOpen(
                 f"run {run_id} is in {run.mode} mode, which is not open here; use --mode {run.mode}"
             )
 
         async def begin() -> "Task":
             if what == "retry" or run.status is RunStatus.paused:
-                await change(chat_client.agent_runtime, what, run_id)
-            return await _task(chat_client, run_id)
+                await change(command_line_session.agent_runtime, what, run_id)
+            return await _task(command_line_session, run_id)
 
-        follower = _RunFollower(chat_client, run_id, as_json=as_json)
+        follower = _RunFollower(command_line_session, run_id, as_json=as_json)
         await follower.pass_over()
         return await follower.see_through(begin)
 
@@ -80,17 +82,17 @@ def _ignore_event(_event: "AgentEvent") -> None:
     """Ignore events: answers and failed calls are printed with their nodes, from the log."""
 
 
-async def _task(chat_client: "ChatClient", run_id: str) -> "Task":
+async def _task(command_line_session: "CommandLineSession", run_id: str) -> "Task":
     """The task of the run's current step; if there is none, the newest task."""
-    shown = await chat_client.agent_runtime.runs.shown(run_id)
+    shown = await command_line_session.agent_runtime.runs.shown(run_id)
     if shown.task is not None:
         return shown.task
-    return (await chat_client.agent_runtime.tasks.list_tasks(session_id=run_id, limit=1))[0]
+    return (await command_line_session.agent_runtime.tasks.list_tasks(session_id=run_id, limit=1))[0]
 
 
 class _RunFollower:
-    def __init__(self, chat_client: "ChatClient", run_id: str, *, as_json: bool) -> None:
-        self._chat_client = chat_client
+    def __init__(self, command_line_session: "CommandLineSession", run_id: str, *, as_json: bool) -> None:
+        self._command_line_session = command_line_session
         self._run_id = run_id
         self._as_json = as_json
         self._told: dict[int, str] = {}
@@ -100,7 +102,7 @@ class _RunFollower:
     async def see_through(self, begin: "Callable[[], Awaitable[Task]]") -> int:
         """Run until done, stuck, or waiting for a person who is not here."""
         note(f"run       {self._run_id}")
-        local_session = self._chat_client.talk_in(self._run_id)
+        local_session = self._command_line_session.talk_in(self._run_id)
         watching = asyncio.create_task(self._watch())
         try:
             await local_session.run_until_idle(begin)
@@ -114,7 +116,7 @@ class _RunFollower:
         return await self._end()
 
     async def _goes_on(self, local_session: "LocalSession") -> bool:
-        shown = await self._chat_client.agent_runtime.runs.shown(self._run_id)
+        shown = await self._command_line_session.agent_runtime.runs.shown(self._run_id)
         task = shown.task
         if shown.run_state.run.status.is_end or task is None or task.status.is_end:
             return False
@@ -142,7 +144,7 @@ class _RunFollower:
 
     async def pass_over(self) -> None:
         """Mark the earlier visits as printed."""
-        visits = (await self._chat_client.agent_runtime.runs.book.run_state(self._run_id)).visits
+        visits = (await self._command_line_session.agent_runtime.runs.book.run_state(self._run_id)).visits
         self._told |= {visit.number: visit.status.value for visit in visits}
 
     async def _look(self) -> None:
@@ -153,7 +155,7 @@ class _RunFollower:
         with suppress(RunNotFound):
             async with self._looking:
                 for visit in (
-                    await self._chat_client.agent_runtime.runs.book.run_state(self._run_id)
+                    await self._command_line_session.agent_runtime.runs.book.run_state(self._run_id)
                 ).visits:
                     if self._told.get(visit.number) == visit.status.value:
                         continue
@@ -169,7 +171,7 @@ class _RunFollower:
         if visit.task_id is None or visit.ended_us is None:
             return
         place = (self._run_id, visit.task_id)
-        rows = await self._chat_client.agent_runtime.runtime.database.read(
+        rows = await self._command_line_session.agent_runtime.runtime.database.read(
             lambda db: db.query(_FAILED_CALLS, place)
         )
         for kind, facts, content in rows[:MAX_CALLS]:
@@ -178,15 +180,15 @@ class _RunFollower:
             note(f"  {kind.removeprefix('tool_call.')} {told[:MAX_CHARS]}")
         if len(rows) > MAX_CALLS:
             note(f"  and {len(rows) - MAX_CALLS} more denied or failed calls")
-        task = await self._chat_client.agent_runtime.tasks.get(visit.task_id)
-        if answer := (await self._chat_client.answer_of(task)).strip():
+        task = await self._command_line_session.agent_runtime.tasks.get(visit.task_id)
+        if answer := (await self._command_line_session.answer_of(task)).strip():
             print_text(_first_lines(answer))
 
     async def _end(self) -> int:
         from interlock.workflow.json_views import run_json
         from interlock.workflow.run_rows import RunStatus
 
-        shown = await self._chat_client.agent_runtime.runs.shown(self._run_id)
+        shown = await self._command_line_session.agent_runtime.runs.shown(self._run_id)
         run = shown.run_state.run
         codes = {RunStatus.done: ExitCode.ok, RunStatus.stopped: ExitCode.cancelled}
         code = ExitCode.nobody_to_answer if shown.is_waiting else codes.get(run.status, ExitCode.failed)
@@ -206,7 +208,7 @@ class _RunFollower:
             return f"{run.status}{f': {run.outcome}' if run.outcome else ''}"
         from interlock.questions.rendering import question_text
 
-        question = await self._chat_client.agent_runtime.runtime.questions.get(task.question_id)
+        question = await self._command_line_session.agent_runtime.runtime.questions.get(task.question_id)
         asked = " ".join(question_text(question.read_widget()).split())[:MAX_CHARS]
         node = shown.run_state.at.node if shown.run_state.at else ""
         return (

@@ -16,7 +16,7 @@ from interlock.commands.expansion import unmarked
 from interlock.commands.extraction import ExtractedCommand, extract_commands
 from interlock.commands.file_writes import WRITERS, find_writes
 from interlock.commands.rules import CommandRule
-from interlock.commands.sensitive_paths import PathClassifier, normalize_path
+from interlock.commands.sensitive_paths import SensitivePathClassifier, normalize_path
 from interlock.commands.word_parser import UNKNOWN
 from interlock.core.errors import ConfigurationError
 from interlock.core.text import escape_control_characters
@@ -59,7 +59,7 @@ class CommandJudge:
 
     def judge(self, command: str, working_folder: Path | str) -> RefusedCommand | None:
         folder = str(working_folder)
-        places = PathClassifier(self._home, folder)
+        places = SensitivePathClassifier(self._home, folder)
         seen = extract_commands(command, self._home, folder)
         for found in seen.commands:
             if refusal := self._judged(found, places):
@@ -70,7 +70,7 @@ class CommandJudge:
                     return refusal
         return None
 
-    def _judged(self, command: ExtractedCommand, places: PathClassifier) -> RefusedCommand | None:
+    def _judged(self, command: ExtractedCommand, places: SensitivePathClassifier) -> RefusedCommand | None:
         for rule in self._rules.about(command):
             if rule.matches(command, places):
                 return _refused(rule.name, command, rule.why, rule.instead)
@@ -128,7 +128,7 @@ class CommandJudge:
         )
 
 
-class RuleSet:
+class CommandRuleSet:
     """The rules by program: most programs have none."""
 
     def __init__(self, rules: Sequence[CommandRule]) -> None:
@@ -158,14 +158,14 @@ class RuleSet:
 
 
 @lru_cache(maxsize=1)
-def load_checked_rules() -> RuleSet:
+def load_checked_rules() -> CommandRuleSet:
     """The built-in rules. A rule that misjudges its own examples prevents the start."""
     check_examples(BUILTIN_RULES)
-    return RuleSet(BUILTIN_RULES)
+    return CommandRuleSet(BUILTIN_RULES)
 
 
 def check_examples(rules: Sequence[CommandRule]) -> None:
-    places = PathClassifier(_EXAMPLE_HOME, _EXAMPLE_FOLDER)
+    places = SensitivePathClassifier(_EXAMPLE_HOME, _EXAMPLE_FOLDER)
     for rule in rules:
         for is_refused, examples in ((True, rule.refused), (False, rule.allowed)):
             for example in examples:

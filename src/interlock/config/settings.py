@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from interlock.config.control import ControlSettings
 from interlock.config.directories import existing_directory, reject_symlinked_roots, symlinks_on_path
 from interlock.config.error_messages import sentence
 from interlock.config.gateway import GatewaySettings
@@ -28,6 +27,7 @@ from interlock.config.settings_group import (
     split_words,
 )
 from interlock.config.sources import given_variable_name, secret_files
+from interlock.config.task_limits import TaskLimitSettings
 from interlock.config.telegram import TelegramSettings
 from interlock.config.url_checks import reject_invalid_api_key, reject_unsafe_url
 from interlock.config.worker import WorkerSettings
@@ -275,7 +275,7 @@ class Settings(SettingsGroup):
     session: SessionSettings = Field(default_factory=SessionSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     nats: NatsSettings = Field(default_factory=NatsSettings)
-    control: ControlSettings = Field(default_factory=ControlSettings)
+    control: TaskLimitSettings = Field(default_factory=TaskLimitSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
     telegram: TelegramSettings = Field(default_factory=TelegramSettings)
     workspace_dir: Path = Field(default_factory=default_workspace_dir)
@@ -405,7 +405,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         SessionSettings,
         WorkerSettings,
         NatsSettings,
-        ControlSettings,
+        TaskLimitSettings,
         ToolSettings,
         TelegramSettings,
     )

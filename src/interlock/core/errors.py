@@ -12,11 +12,11 @@
     │   ├── InvalidSettings      a change of the stored settings was refused
     │   │   └── UnreadableSettings  a stored version has faults (sessions/settings_store.py)
     │   ├── QuestionNotFound
-    │   ├── QuestionClosed       it was answered or closed before
+    │   ├── QuestionAlreadyClosed       it was answered or closed before
     │   ├── InvalidAnswer        the answer does not fit the question
     │   ├── TaskNotFound
     │   ├── WrongTaskStatus      a task with that status cannot be cancelled or retried
-    │   ├── ModelNotListed       the operator has not listed that model (models/registry.py)
+    │   ├── ModelNotListed       the operator has not listed that model (models/configured_models.py)
     │   ├── AgentNotFound        ├── AgentInvalid  its file has a fault (agent/definitions.py)
     │   ├── AgentChanged         its file is not the one that the task began with
     │   ├── WorkflowNotFound     ├── WorkflowInvalid  its files have faults (workflow/directory.py)
@@ -165,7 +165,7 @@ class QuestionNotFound(UserError):
     code = "QUESTION_NOT_FOUND"
 
 
-class QuestionClosed(UserError):
+class QuestionAlreadyClosed(UserError):
     code = "QUESTION_CLOSED"
 
 

@@ -22,7 +22,7 @@ from interlock.feed.entries import LAST, LogEntry, read_entries, read_head, read
 from interlock.log.writer import EventLog
 from interlock.runtime.live_stream import LiveStream, RunningTextBuffer
 from interlock.runtime.task_rows import Task
-from interlock.sessions.message_draft import require_session
+from interlock.sessions.storable_message import require_session
 
 _log = StructuredLogger(__name__)
 

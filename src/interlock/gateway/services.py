@@ -13,7 +13,7 @@ from interlock.db.database import Database
 from interlock.feed.follow import FeedHub
 from interlock.gateway.protocol import Frame
 from interlock.log.writer import EventLog
-from interlock.models.registry import ModelRegistry
+from interlock.models.configured_models import ConfiguredModels
 from interlock.policy.policy import ToolPolicy
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
@@ -78,7 +78,7 @@ class GatewayServices:
     plans: PlanService
     runs: WorkflowRunService
     agents: AgentDirectory
-    models: ModelRegistry
+    models: ConfiguredModels
     # The matrix under an agent's policy, and under settings not stored yet.
     matrix: Callable[[ToolPolicy, StoredSettings | None], Awaitable[Json]]
     # Arguments: tool, mode, arguments as JSON text, an agent's policy, and the session whose reads count.

@@ -114,7 +114,7 @@ class SweepReport:
         return SweepReport(self.before_us, self.streams + 1, self.events + events, self.messages + messages)
 
 
-class Retention:
+class RetentionSweeper:
     """Erases content older than `days`, at midnight UTC."""
 
     def __init__(

@@ -129,7 +129,7 @@ class EventLog:
     def __init__(self, database: Database, redactor: Redactor) -> None:
         self._redactor = redactor
         self._heads: dict[str, StreamHead] = {}
-        self._ears: tuple[OnAppend, ...] = ()
+        self._subscribers: tuple[OnAppend, ...] = ()
         # Deferred appends per lease. After one fails, later ones are rejected until the worker reloads from
         # the log.
         self._stories: dict[tuple[str, int], int] = {}
@@ -144,10 +144,12 @@ class EventLog:
 
         It is called in the writer's thread, after each commit: it must be quick and must not raise.
         """
-        self._ears = (*self._ears, grown)
+        self._subscribers = (*self._subscribers, grown)
 
         def stop() -> None:
-            self._ears = tuple(ear for ear in self._ears if ear is not grown)
+            self._subscribers = tuple(
+                subscriber for subscriber in self._subscribers if subscriber is not grown
+            )
 
         return stop
 
@@ -170,11 +172,11 @@ class EventLog:
         for unit in units:
             if unit.error is not None and unit.is_noted and unit.story:
                 self._torn.add(unit.story)
-        if self._ears:
+        if self._subscribers:
             done = [unit for unit in units if unit.error is None]
             streams = {unit.stream for unit in done}.union(*(unit.others for unit in done))
-            for ear in self._ears if streams else ():
-                ear(streams)
+            for subscriber in self._subscribers if streams else ():
+                subscriber(streams)
 
     def queue_events(
         self,

@@ -18,7 +18,7 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection, RetryTransaction
 from interlock.memory import index_rows
 from interlock.memory.index_rows import IndexWriter, PreparedNote, state_text
-from interlock.memory.notes import Check, NoteDirectory, NoteState, NoteText, Redact
+from interlock.memory.note_directory import Check, NoteDirectory, NoteState, NoteText, Redact
 from interlock.memory.passages import split_note
 
 _log = StructuredLogger(__name__)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.db.driver import DbConnection, Row
-from interlock.memory.notes import NoteState
+from interlock.memory.note_directory import NoteState
 from interlock.memory.passages import Passage, SplitNote
 
 FIND_FOLDER = "SELECT id, version, generation, used_us FROM memory_folders WHERE place = ?"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import sanitize_text
-from interlock.memory.atomic_replace import NoteChanged, compare_and_swap
-from interlock.memory.notes import (
+from interlock.memory.conditional_replace import NoteChanged, compare_and_swap
+from interlock.memory.note_directory import (
     MAX_NOTE_BYTES,
     NoteDirectory,
     NoteState,

@@ -10,7 +10,7 @@ from interlock.db.driver import DbConnection
 from interlock.memory import index_rows
 from interlock.memory.index import MemoryIndex, SyncResult
 from interlock.memory.index_rows import STRONG, find_passages, with_placeholders
-from interlock.memory.notes import Check
+from interlock.memory.note_directory import Check
 from interlock.memory.ranking import PassageCandidate, PassageRanker, RankedNote, rarity
 from interlock.memory.snippets import snippet
 from interlock.memory.tokenizer import query_words

@@ -15,7 +15,7 @@ import orjson
 from interlock.core.errors import (
     ErrorCode,
     InvalidAnswer,
-    QuestionClosed,
+    QuestionAlreadyClosed,
     QuestionNotFound,
     ToolError,
 )
@@ -317,12 +317,14 @@ def _must_be_open(question: Question) -> None:
         what = (
             "was answered" if question.status is QuestionStatus.answered else "was closed without an answer"
         )
-        raise QuestionClosed(f"question {question.id} {what} by {question.closed_by}; nothing was changed")
+        raise QuestionAlreadyClosed(
+            f"question {question.id} {what} by {question.closed_by}; nothing was changed"
+        )
 
 
 def _must_wait_still(connection: DbConnection, question: Question) -> None:
     if _has_ended(connection, question):
-        raise QuestionClosed(
+        raise QuestionAlreadyClosed(
             f"the call that asked question {question.id} has ended; close the question with: "
             f"interlock questions close {question.id}"
         )
@@ -346,7 +348,7 @@ def _close(
         CLOSE, (status.value, answer, reason, closed_us, who, question.id)
     )
     if changed != 1:
-        raise QuestionClosed(f"question {question.id} has been closed already; nothing was changed")
+        raise QuestionAlreadyClosed(f"question {question.id} has been closed already; nothing was changed")
     if question.task is not None:
         transaction.connection.change(WAKE_TASK, (question.task, question.session_id, question.id))
 

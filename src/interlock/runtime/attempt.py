@@ -43,7 +43,7 @@ AttemptEnd = TaskOutcome | AttemptInterrupted | LeaseLost
 
 
 @dataclass(frozen=True, slots=True)
-class StopSignals:
+class AttemptInterrupts:
     """What can end an attempt from outside, each with the time the handler has to end by itself."""
 
     cancelled: asyncio.Event
@@ -60,7 +60,7 @@ class StopSignals:
         }
 
 
-async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: StopSignals) -> AttemptEnd:
+async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: AttemptInterrupts) -> AttemptEnd:
     work = asyncio.create_task(_handled(handler, task, lease, signals.cancelled))
     try:
         await _until_it_must_end(work, lease, signals)
@@ -80,24 +80,26 @@ async def _handled(handler: TaskHandler, task: Task, lease: Lease, cancelled: as
     return await handler.handle(task, lease, cancelled)
 
 
-async def _until_it_must_end(work: "asyncio.Task[TaskOutcome]", lease: Lease, signals: StopSignals) -> None:
+async def _until_it_must_end(
+    work: "asyncio.Task[TaskOutcome]", lease: Lease, signals: AttemptInterrupts
+) -> None:
     graces = signals.graces()
-    ears: dict[asyncio.Future[Any], asyncio.Event] = {
+    subscribers: dict[asyncio.Future[Any], asyncio.Event] = {
         asyncio.ensure_future(event.wait()): event for event in (lease.lost, *graces)
     }
     deadline = math.inf
     try:
         while not work.done() and not lease.lost.is_set() and time.monotonic() < deadline:
             remaining = None if deadline == math.inf else deadline - time.monotonic()
-            silent = {ear for ear in ears if not ear.done()}
+            silent = {subscriber for subscriber in subscribers if not subscriber.done()}
             heard, _ = await asyncio.wait(
                 {work, *silent}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED
             )
-            for event in {ears[ear] for ear in heard & silent} & graces.keys():
+            for event in {subscribers[subscriber] for subscriber in heard & silent} & graces.keys():
                 deadline = min(deadline, time.monotonic() + graces[event])
     finally:
-        for ear in ears:
-            ear.cancel()
+        for subscriber in subscribers:
+            subscriber.cancel()
 
 
 async def _end(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:

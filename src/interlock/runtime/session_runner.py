@@ -13,7 +13,7 @@ from interlock.core.errors import QuestionNotFound, StatementRefused, StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.writer import EventLog, Transaction
-from interlock.runtime.attempt import AttemptEnd, AttemptInterrupted, LeaseLost, StopSignals, attempt
+from interlock.runtime.attempt import AttemptEnd, AttemptInterrupted, AttemptInterrupts, LeaseLost, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskHandler, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import TaskService
@@ -175,8 +175,8 @@ class SessionRunner:
                 await self._tasks.cancel(task_id, who=who)
             self._withdrawn.pop(task_id, None)
 
-    def _signals(self, cancelled: asyncio.Event) -> StopSignals:
-        return StopSignals(
+    def _signals(self, cancelled: asyncio.Event) -> AttemptInterrupts:
+        return AttemptInterrupts(
             cancelled=cancelled,
             cancel_grace_seconds=self._cancel_grace_seconds,
             stopping=self.stopping,

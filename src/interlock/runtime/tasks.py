@@ -55,8 +55,8 @@ from interlock.runtime.task_rows import (
 from interlock.runtime.work_queue import WorkNotifier
 from interlock.sessions.leases import Lease
 from interlock.sessions.manager import SessionManager
-from interlock.sessions.message_draft import MessageDraft, require_session
 from interlock.sessions.models import Role, SessionKind, title_from_message
+from interlock.sessions.storable_message import StorableMessage, require_session
 from interlock.workflow import engine
 from interlock.workflow.run_rows import NextStep
 
@@ -351,7 +351,12 @@ class TaskService:
         return None if present.status.is_end else present
 
     def _put_within(
-        self, transaction: Transaction, session_id: str, draft: MessageDraft, task: Task, scope: EventScope
+        self,
+        transaction: Transaction,
+        session_id: str,
+        draft: StorableMessage,
+        task: Task,
+        scope: EventScope,
     ) -> Task:
         """Queue a task; `task` has the fields known before its message is written."""
         require_session(transaction.connection, session_id)
@@ -381,7 +386,7 @@ class TaskService:
     async def _put(
         self,
         session_id: str,
-        draft: MessageDraft,
+        draft: StorableMessage,
         who: str,
         scope: EventScope,
         *,
@@ -405,7 +410,7 @@ class TaskService:
     def putting(
         self,
         session_id: str,
-        draft: MessageDraft,
+        draft: StorableMessage,
         who: str,
         scope: EventScope = NO_SCOPE,
         *,
@@ -488,7 +493,7 @@ class TaskService:
             draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
             draft.write(transaction, task.session_id, task.scope)
 
-    def _checked_draft(self, content: str, task_id: str | None) -> MessageDraft:
+    def _checked_draft(self, content: str, task_id: str | None) -> StorableMessage:
         if not content.strip():
             raise UserError("the message is empty")
         if task_id is not None and not TASK_ID.fullmatch(task_id):

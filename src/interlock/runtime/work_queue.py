@@ -26,12 +26,12 @@ class WorkNotifier(Protocol):
         """Notifications from now on, for one listener; each at least once after it was last sent."""
 
 
-class InProcessNotifier:
+class BusNotifier:
     """Notifies all listeners of this process, on one event loop, and other processes over the bus."""
 
     def __init__(self, bus: Bus | None = None) -> None:
         self._bus = bus
-        self._ears: set[_Subscription] = set()
+        self._subscribers: set[_Subscription] = set()
 
     def notify(self, session_id: str) -> None:
         self.hear(WorkAvailable(session_id))
@@ -44,17 +44,17 @@ class InProcessNotifier:
 
     def hear(self, signal: WorkAvailable | CancelRequested) -> None:
         """Deliver a notification of another process to the listeners here."""
-        for ear in self._ears:
-            ear.hear(signal)
+        for subscriber in self._subscribers:
+            subscriber.hear(signal)
 
     async def notifications(self) -> AsyncIterator[WorkAvailable | CancelRequested]:
-        ear = _Subscription()
-        self._ears.add(ear)
+        subscriber = _Subscription()
+        self._subscribers.add(subscriber)
         try:
             while True:
-                yield await ear.next()
+                yield await subscriber.next()
         finally:
-            self._ears.discard(ear)
+            self._subscribers.discard(subscriber)
 
 
 # Dropped notifications are found by polling.

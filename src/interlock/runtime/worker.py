@@ -94,7 +94,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until stopped. When cancelled, it releases running tasks to others and then ends."""
-        ears = asyncio.create_task(self._listen())
+        subscribers = asyncio.create_task(self._listen())
         telling = asyncio.create_task(self._tell_of_itself())
         try:
             while not self._stopping.is_set():
@@ -109,9 +109,9 @@ class Worker:
         finally:
             self._stopping.set()
             self._hurrying.set()
-            ears.cancel()
+            subscribers.cancel()
             telling.cancel()
-            await asyncio.gather(ears, telling, *self._sessions.values(), return_exceptions=True)
+            await asyncio.gather(subscribers, telling, *self._sessions.values(), return_exceptions=True)
 
     async def _rest(self) -> None:
         """Wait for a notification.

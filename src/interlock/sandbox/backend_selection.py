@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interlock import __version__
-from interlock.sandbox.bubblewrap import BubblewrapBackend
+from interlock.sandbox.bubblewrap_backend import BubblewrapBackend
 from interlock.sandbox.jobs import SandboxBackend
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.probe import ProbeReport, probe

@@ -5,9 +5,9 @@ taken where protected names usually are: in each root, from the working director
 repositories. The directories above a protected name are included: another `.git`, or a symlink in its
 place, brings other hooks.
 
-Concurrent commands share `snapshot_registry.py`: a change by one of them must not become the next one's
-snapshot. The next process restores what a killed one had to restore: everything that changed until it died.
-Later changes are a person's, and stay.
+Concurrent commands share `protected_state_registry.py`: a change by one of them must not become the
+next one's snapshot. The next process restores what a killed one had to restore: everything that changed
+until it died. Later changes are a person's, and stay.
 """
 
 import os
@@ -20,16 +20,6 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.logging import StructuredLogger
 from interlock.sandbox import git_layout
 from interlock.sandbox.directory_walk import DirectoryEntry, walk
-from interlock.sandbox.file_snapshot import (
-    CannotRestore,
-    FileSnapshot,
-    SnapshotBudget,
-    read_file_state,
-    restore_snapshot,
-    restore_top_entry,
-    take_snapshot,
-    without_later_changes,
-)
 from interlock.sandbox.globs import Glob, expand_braces
 from interlock.sandbox.nested_repositories import find_directories_with
 from interlock.sandbox.paths import OpenParent, PathAccess, PathResolver, ResolvedPath, quote_path
@@ -41,15 +31,25 @@ from interlock.sandbox.protected_locations import (
     resolved_path_of,
     was_removed_since,
 )
-from interlock.sandbox.snapshot_registry import (
+from interlock.sandbox.protected_state_registry import (
     Key,
     OrphanedSnapshot,
     PatternScan,
+    ProtectedStateRegistry,
     ReportRestored,
-    SnapshotRegistry,
     ignore_restored,
 )
 from interlock.sandbox.tree_removal import remove_entry
+from interlock.sandbox.tree_snapshot import (
+    CannotRestore,
+    SnapshotBudget,
+    TreeSnapshot,
+    read_file_state,
+    restore_snapshot,
+    restore_top_entry,
+    take_snapshot,
+    without_later_changes,
+)
 
 MAX_SCANNED = 50_000
 NOT_PUT_BACK = " (it could not be restored)"
@@ -61,7 +61,7 @@ _STORES = frozenset({"objects", "refs", "logs", "lfs"})
 
 _log = StructuredLogger(__name__)
 
-_MEMORY = SnapshotRegistry()
+_MEMORY = ProtectedStateRegistry()
 
 
 # Each process has a heartbeat every second. When it is killed, so are its commands, a moment later.
@@ -103,9 +103,9 @@ class _SnapshotState:
     itself. `tops` are nested repositories. If one was removed, its protected names may go with it.
     """
 
-    above: dict[ResolvedPath, FileSnapshot | None] = field(default_factory=dict)
-    protected: dict[ResolvedPath, FileSnapshot | None] = field(default_factory=dict)
-    heads: dict[ResolvedPath, FileSnapshot | None] = field(default_factory=dict)
+    above: dict[ResolvedPath, TreeSnapshot | None] = field(default_factory=dict)
+    protected: dict[ResolvedPath, TreeSnapshot | None] = field(default_factory=dict)
+    heads: dict[ResolvedPath, TreeSnapshot | None] = field(default_factory=dict)
     layouts: list[PatternScan] = field(default_factory=list)
     scans: list[PatternScan] = field(default_factory=list)
     tops: list[ResolvedPath] = field(default_factory=list)
@@ -270,7 +270,7 @@ class ProtectedSnapshot:
                     self._remember_name(base, parts)
 
     def _take(
-        self, places: dict[ResolvedPath, FileSnapshot | None], kind: str, place: ResolvedPath | None
+        self, places: dict[ResolvedPath, TreeSnapshot | None], kind: str, place: ResolvedPath | None
     ) -> None:
         if place is None or place in places:
             return
@@ -295,17 +295,17 @@ class ProtectedSnapshot:
         # In one spelling, so that all commands share it.
         return resolved_path_of(found.root, found.parts)
 
-    def _look(self, place: ResolvedPath, *, is_above: bool) -> FileSnapshot | None:
+    def _look(self, place: ResolvedPath, *, is_above: bool) -> TreeSnapshot | None:
         """None where it cannot be looked at."""
         if is_path_missing(place):
-            return FileSnapshot()
+            return TreeSnapshot()
         try:
             with self._resolver.parent(place) as parent:
                 if is_above:
-                    return FileSnapshot(read_file_state(parent.descriptor, parent.name, self._budget))
+                    return TreeSnapshot(read_file_state(parent.descriptor, parent.name, self._budget))
                 return take_snapshot(parent, self._budget)
         except (FileNotFoundError, NotADirectoryError):
-            return FileSnapshot()
+            return TreeSnapshot()
         except (OSError, ToolError):
             return None
 
@@ -338,7 +338,7 @@ class ProtectedSnapshot:
             told[f"{self._shown(scan.place)}{NOT_PUT_BACK}"] = None
             return
         for place in sorted(now - scan.found, key=lambda place: place.parts):
-            self._try(told, place, FileSnapshot(), restore_snapshot)
+            self._try(told, place, TreeSnapshot(), restore_snapshot)
 
     def _undo_layout(self, told: dict[str, None], scan: PatternScan) -> None:
         """Undo turning a directory into a repository: move the newest parts aside.
@@ -368,8 +368,8 @@ class ProtectedSnapshot:
         self,
         told: dict[str, None],
         place: ResolvedPath,
-        before: FileSnapshot | None,
-        restored: Callable[[OpenParent, FileSnapshot], bool],
+        before: TreeSnapshot | None,
+        restored: Callable[[OpenParent, TreeSnapshot], bool],
     ) -> None:
         is_missing = before is not None and before.top.kind == "nothing"
         if is_missing and is_path_missing(place):
@@ -433,7 +433,7 @@ def _is_store(entry: DirectoryEntry) -> bool:
     return True
 
 
-def _restore_above(parent: OpenParent, before: FileSnapshot) -> bool:
+def _restore_above(parent: OpenParent, before: TreeSnapshot) -> bool:
     """Restore a directory above.
 
     Directories may come and go; other entries only stay if they were there.
@@ -453,7 +453,7 @@ def _restore_above(parent: OpenParent, before: FileSnapshot) -> bool:
     return True
 
 
-def _put_back_head(parent: OpenParent, before: FileSnapshot) -> bool:
+def _put_back_head(parent: OpenParent, before: TreeSnapshot) -> bool:
     """`git switch` rewrites it. Only what git would not accept is undone."""
     return not git_layout.is_valid_head(parent.descriptor, parent.name) and restore_snapshot(parent, before)
 

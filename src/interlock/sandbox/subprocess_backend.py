@@ -1,8 +1,8 @@
 """The server's side of backends that start a process per job: `job_runner.py`.
 
-`unconfined_backend.py` and `bubblewrap.py` define how that process is started and what it receives. This
-module starts it, passes the job and the ends of two pipes, and reads how it ended. It spawns from the
-loop's own thread: a child may be bound to end with the thread that started it.
+`unconfined_backend.py` and `bubblewrap_backend.py` define how that process is started and what it
+receives. This module starts it, passes the job and the ends of two pipes, and reads how it ended. It spawns
+from the loop's own thread: a child may be bound to end with the thread that started it.
 """
 
 import asyncio

@@ -27,7 +27,6 @@ from interlock.log.kinds import (
 from interlock.log.stream_appender import NO_SCOPE, EventReceipt, EventScope
 from interlock.log.writer import EventLog, Transaction
 from interlock.redaction.redactor import Redactor
-from interlock.sessions.message_draft import MessageDraft, draft_message, require_session
 from interlock.sessions.models import (
     EXEC,
     TOOL_CALL,
@@ -38,6 +37,7 @@ from interlock.sessions.models import (
     SessionKind,
     session_from_row,
 )
+from interlock.sessions.storable_message import StorableMessage, make_storable, require_session
 from interlock.sessions.transcript import read_messages
 
 if TYPE_CHECKING:
@@ -263,16 +263,16 @@ class SessionManager:
         *,
         tool_calls: Sequence[dict[str, Any]] | None = None,
         tool_call_id: str | None = None,
-    ) -> MessageDraft:
+    ) -> StorableMessage:
         """A redacted message, to be written by `note_message` or in the caller's transaction."""
-        return draft_message(
+        return make_storable(
             self._redactor, role, content, tool_calls=tool_calls, tool_call_id=tool_call_id
         )
 
     def note_message(
         self,
         session_id: str,
-        draft: MessageDraft,
+        draft: StorableMessage,
         *,
         scope: EventScope,
         token: int | None,

@@ -8,8 +8,8 @@ the running task.
 import orjson
 
 from interlock.db.driver import DbConnection, Row
-from interlock.sessions.message_draft import require_session
 from interlock.sessions.models import Message, Role
+from interlock.sessions.storable_message import require_session
 
 _COLUMNS = "m.seq, m.role, m.content, m.tool_calls, m.tool_call_id, m.time_us"
 

@@ -19,8 +19,8 @@ from interlock.agent.resume import describe_unanswered_calls
 from interlock.agent.workspace_files import WorkspaceFiles
 from interlock.db.driver import DbConnection
 from interlock.log.kinds import SYSTEM_STREAM
+from interlock.models.configured_models import ConfiguredModels
 from interlock.models.provider_factory import DEMO
-from interlock.models.registry import ModelRegistry
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.runtime.agent_handler import AgentHandler
 from interlock.runtime.bus import BusMessage, CancelRequested, LogAppended, WorkAvailable
@@ -44,7 +44,7 @@ class AgentRuntime:
 
     runtime: Runtime
     agents: AgentDirectory
-    models: ModelRegistry
+    models: ConfiguredModels
     prompts: PromptBuilder
     loop: AgentLoop
     tasks: TaskService
@@ -123,7 +123,7 @@ def open_agent_runtime(
     """
     settings = runtime.settings
     agents = AgentDirectory(settings.workspace_dir / "agents", tool_names(runtime.registry))
-    models = ModelRegistry(settings)
+    models = ConfiguredModels(settings)
     redact = runtime.redactor.text
     circumstances = PromptInputsResolver(
         runtime, agents, models, someone_can_answer=someone_can_answer, way=way
@@ -167,7 +167,7 @@ def open_agent_runtime(
     )
 
 
-def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: ModelRegistry) -> AgentServices:
+def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: ConfiguredModels) -> AgentServices:
     settings = runtime.settings
     limits = ControlLimits.of(settings.control)
     return AgentServices(

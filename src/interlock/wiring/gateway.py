@@ -8,7 +8,7 @@ from interlock.config.modes import ToolMode
 from interlock.feed.follow import FeedHub, FeedRenderer
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.connection import SocketLimits
-from interlock.gateway.feed_frames import frames_from_entry, live_text_frame
+from interlock.gateway.frame_encoding import frames_from_entry, live_text_frame
 from interlock.gateway.guard import OriginPolicy, RequestGuard
 from interlock.gateway.server import GatewayServer, ListenAddress, listening_socket
 from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo

@@ -22,7 +22,7 @@ from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.server_config import AddServerRequest
 from interlock.tools.mcp.server_launch import LaunchPolicy
 from interlock.tools.mcp.service import McpService, tool_json
-from interlock.tools.mcp.tool_classes import ClassifyRequest
+from interlock.tools.mcp.tool_classification import ClassifyRequest
 from interlock.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from interlock.agent.subagents import SubagentRules, SubagentRunner
 from interlock.config.modes import ToolMode, stricter
 from interlock.core.errors import ModeNotOpen
 from interlock.core.threads import DaemonThreadPool
-from interlock.models.registry import ModelRegistry
+from interlock.models.configured_models import ConfiguredModels
 from interlock.policy.authority import Authority
 from interlock.policy.delegation import DelegatedAuthority, modes_open_to_step, step_mode
 from interlock.policy.inputs import NO_SWITCHING, ModeSwitching
@@ -35,7 +35,7 @@ class PromptInputsResolver:
         self,
         runtime: Runtime,
         agents: AgentDirectory,
-        models: ModelRegistry,
+        models: ConfiguredModels,
         *,
         someone_can_answer: bool,
         way: ModeSwitchMethod | None,

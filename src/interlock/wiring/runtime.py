@@ -21,7 +21,7 @@ from interlock.db.database import Database, StoreConfig, open_database
 from interlock.db.process_locks import ProcessLocks
 from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.inputs import AuthorityInputs
@@ -31,7 +31,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.runtime.bus import Bus
 from interlock.runtime.task_rows import SESSION_OF
 from interlock.runtime.unix_socket_bus import UnixSocketBus
-from interlock.runtime.work_queue import InProcessNotifier
+from interlock.runtime.work_queue import BusNotifier
 from interlock.sandbox.backend_selection import BackendSelection, choose_backend
 from interlock.sandbox.changes import FileChanger
 from interlock.sandbox.jobs import JobLimits, SandboxUnavailable
@@ -91,7 +91,7 @@ class Runtime:
     log: EventLog
     # How the processes that share this state directory notify each other.
     bus: Bus
-    notifier: InProcessNotifier
+    notifier: BusNotifier
     sessions: SessionManager
     eraser: SessionEraser
     # Which processes that share an SQLite store are alive.
@@ -116,7 +116,7 @@ class Runtime:
     sandbox: BackendSelection
     authority_inputs: AuthorityInputs
     # None: content is kept for ever.
-    retention: Retention | None = None
+    retention: RetentionSweeper | None = None
 
     async def close(self) -> None:
         await self.mcp.close()
@@ -189,7 +189,7 @@ def open_runtime(
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
     bus = _open_bus(settings)
-    notifier = InProcessNotifier(bus)
+    notifier = BusNotifier(bus)
     questions = QuestionService(database, log, redactor, notifier.notify)
     folders = roots or settings.tool.allowed_roots
     kept, outputs, sealed, *_ = places = _tool_resources(settings, log, sandbox, folders or ())
@@ -342,9 +342,11 @@ def _tools(
 
 def _retention(
     settings: Settings, database: Database, log: EventLog, sealed: UnredactedArgumentStore
-) -> Retention | None:
+) -> RetentionSweeper | None:
     days = settings.retention_days
-    return None if days is None else Retention(log, database, days, forget_before=sealed.forget_before)
+    return (
+        None if days is None else RetentionSweeper(log, database, days, forget_before=sealed.forget_before)
+    )
 
 
 def _images(settings: Settings, redactor: Redactor, write_services: WriteServices) -> ImageServices:

@@ -10,8 +10,8 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import ConfigurationError
 from interlock.db.database import Database
 from interlock.memory.index import MemoryIndex
+from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.note_writer import NoteWriter
-from interlock.memory.notes import NoteDirectory
 from interlock.memory.search import MemorySearch
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor

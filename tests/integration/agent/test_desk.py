@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.cli.chat_client import open_chat_client, parse_chat_options
+from interlock.cli.command_line_session import open_chat_client, parse_chat_options
 from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
 from interlock.gates.explain import next_action_now

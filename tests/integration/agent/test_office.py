@@ -7,7 +7,7 @@ import pytest
 from interlock.agent.events import AskUser, TaskEnded, TextDelta, ToolDenied
 from interlock.agent.loop import AgentLoop
 from interlock.config.modes import ToolMode
-from interlock.models import registry
+from interlock.models import configured_models
 from interlock.runtime.task_rows import TaskStatus
 from interlock.sessions.models import Role
 from tests.harness.runtime import RecordingModel, call, open_runtime_harness, script
@@ -73,7 +73,7 @@ async def test_an_agent_s_model_answers_unless_the_person_chose_another(tmp_path
 async def test_an_agent_has_its_persona_and_a_chat_has_none(tmp_path, monkeypatch):
     agent_file(tmp_path)
     model = RecordingModel()
-    monkeypatch.setattr(registry, "create_provider", lambda _name, _settings: model)
+    monkeypatch.setattr(configured_models, "create_provider", lambda _name, _settings: model)
     async with open_runtime_harness(tmp_path, monkeypatch, {}) as harness:
         await harness.say(await harness.session(agent="reader"))
         await harness.say(await harness.session())
@@ -209,7 +209,7 @@ async def test_the_built_in_demo_costs_nothing(tmp_path, monkeypatch):
 
 async def test_what_is_queued_later_is_not_told_to_the_task_at_work(tmp_path, monkeypatch):
     model = RecordingModel()
-    monkeypatch.setattr(registry, "create_provider", lambda _name, _settings: model)
+    monkeypatch.setattr(configured_models, "create_provider", lambda _name, _settings: model)
     async with open_runtime_harness(tmp_path, monkeypatch, {}) as harness:
         session = await harness.session()
         await harness.agent_runtime.tasks.put(session, "first", who="test")

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.core.errors import InvalidAnswer, ModeNotOpen, QuestionClosed
+from interlock.core.errors import InvalidAnswer, ModeNotOpen, QuestionAlreadyClosed
 from interlock.runtime.plans import NoPlan, plan_task_id
 from interlock.runtime.task_rows import TaskStatus
 from interlock.sessions.models import Role
@@ -99,7 +99,7 @@ async def test_whatever_is_no_approval_builds_nothing_and_changes_nothing(planne
         )
     assert (await ada.agent_runtime.runtime.questions.get(question)).status == "open"
     await ada.agent_runtime.plans.approve(question, APPROVE, who="ada")
-    with pytest.raises(QuestionClosed):
+    with pytest.raises(QuestionAlreadyClosed):
         await ada.agent_runtime.plans.approve(question, APPROVE, who="ada")
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interlock.models import registry
+from interlock.models import configured_models
 from tests.integration.agent.test_offers import Listening
 from tests.integration.gateway.test_methods import new_session
 
@@ -20,7 +20,7 @@ async def reader(open_harness, tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "reader.md").write_text(AGENT)
     model = Listening(f"call:ask_user {json.dumps(QUESTION)}", "msg:Thank you.")
-    monkeypatch.setattr(registry, "create_provider", lambda _name, _settings: model)
+    monkeypatch.setattr(configured_models, "create_provider", lambda _name, _settings: model)
     harness = await open_harness(SESSION_OPEN_MODES="chat")
     return model, await harness.connect()
 

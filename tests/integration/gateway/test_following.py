@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from interlock.log.hash_chain import now_us
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.sessions.models import Role
 from interlock.wiring import open_runtime
 from tests.harness.gateway import ends, task_of, text_of
@@ -314,7 +314,7 @@ async def test_of_what_was_erased_only_the_numbers_are_told(open_harness):
     session_id = await new_session(client)
     await client.talk(session_id, "go")
     runtime, in_a_month = harness.runtime, now_us() + 30 * 86_400_000_000
-    swept = await Retention(runtime.log, runtime.database, 7, clock_us=lambda: in_a_month).sweep()
+    swept = await RetentionSweeper(runtime.log, runtime.database, 7, clock_us=lambda: in_a_month).sweep()
     assert swept.events > 10
     later = await harness.connect()
     given = await later.ask("session.subscribe", session_id=session_id)

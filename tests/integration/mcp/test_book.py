@@ -8,13 +8,13 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import UserError
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.repository import McpRepository
-from interlock.tools.mcp.server_config import McpServer
-from interlock.tools.mcp.tool_classes import ToolClass
+from interlock.tools.mcp.server_config import McpServerConfig
+from interlock.tools.mcp.tool_classification import ToolClassification
 from interlock.tools.mcp.tool_definitions import check_listing, make_definition
 from interlock.tools.tool import Effect, ToolGroup
 from tests.harness.store import StoreHarness
 
-SERVER = McpServer(id="a", command=("/bin/true",))
+SERVER = McpServerConfig(id="a", command=("/bin/true",))
 
 
 def listing(*tools: tuple[str, str]):
@@ -22,8 +22,8 @@ def listing(*tools: tuple[str, str]):
     return check_listing("a", found, Redactor())
 
 
-def classed(digest: str) -> ToolClass:
-    return ToolClass(ToolGroup.mcp, Effect.read, frozenset({ToolMode.coding}), digest, by="ann")
+def classed(digest: str) -> ToolClassification:
+    return ToolClassification(ToolGroup.mcp, Effect.read, frozenset({ToolMode.coding}), digest, by="ann")
 
 
 @pytest.fixture

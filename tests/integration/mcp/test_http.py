@@ -153,7 +153,7 @@ async def test_a_server_that_refuses_or_hangs_is_told(harness: McpHarness, monke
         ("http://example.org/mcp", "use https"),
         ("ftp://example.org/mcp", "not supported"),
         ("https://user:pass@example.org/mcp", "user name or a password"),
-        ("https://example.org/mcp?key=1", "after"),
+        ("https://example.org/mcp?key=1", "remove that part"),
         ("nonsense", "not a valid URL"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.db.database import Database
 from interlock.memory.index import MemoryIndex
-from interlock.memory.notes import NoteDirectory
+from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.search import MemorySearch, MemorySearchResult
 from interlock.redaction.redactor import Redactor
 from tests.harness.store import StoreHarness

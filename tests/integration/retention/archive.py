@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 
 from interlock.log import task_events
-from interlock.log.retention import Retention, SweepReport
+from interlock.log.retention import RetentionSweeper, SweepReport
 from interlock.log.stream_appender import EventScope
 from interlock.log.verify.event_log import verify
 from interlock.runtime.task_rows import Task, TaskStatus
@@ -69,10 +69,10 @@ class Archive:
         created = await self.shop.sessions.create(opened_by="ada", title="a talk", session_id=identity)
         return created.id
 
-    def retention(self, days: int = 30, store: StoreHarness | None = None) -> Retention:
+    def retention(self, days: int = 30, store: StoreHarness | None = None) -> RetentionSweeper:
         self.clock.days_ago(0)
         chosen = store or self.store
-        return Retention(chosen.log, chosen.database, days, self.clock)
+        return RetentionSweeper(chosen.log, chosen.database, days, self.clock)
 
     async def sweep(self, days: int = 30) -> SweepReport:
         return await self.retention(days).sweep()

@@ -12,7 +12,7 @@ import sys
 
 from interlock.db.database import StoreConfig, open_database
 from interlock.log import retention
-from interlock.log.retention import Retention
+from interlock.log.retention import RetentionSweeper
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
 
@@ -33,7 +33,7 @@ async def sweep(url: str, days: str, batch: str) -> None:
     database = open_database(StoreConfig(url, busy_timeout_seconds=30))
     log = TellingLog(database, Redactor())
     tell(ready=True)
-    swept = await Retention(log, database, int(days)).sweep()
+    swept = await RetentionSweeper(log, database, int(days)).sweep()
     tell(done=swept.events)
     log.close()
     database.close()

@@ -11,8 +11,8 @@ from interlock.agent.budget import UsageCost, UsageTotals
 from interlock.agent.limit_tracker import PastCall, PriorUsage
 from interlock.agent.limits import ControlLimits, LimitStop, format_duration
 from interlock.agent.repetition import arguments_fingerprint
-from interlock.config.control import ControlSettings
 from interlock.config.effective_settings import setting_names
+from interlock.config.task_limits import TaskLimitSettings
 from interlock.core.errors import ErrorCode
 from interlock.log.kinds import KINDS
 from interlock.models.provider import TokenUsage
@@ -26,13 +26,15 @@ def clock() -> Clock:
 
 
 def test_the_limits_are_those_of_the_settings():
-    assert ControlLimits.of(ControlSettings()) == ControlLimits()
-    assert {field.name for field in fields(ControlLimits)} == set(ControlSettings.model_fields) - {"prices"}
+    assert ControlLimits.of(TaskLimitSettings()) == ControlLimits()
+    assert {field.name for field in fields(ControlLimits)} == set(TaskLimitSettings.model_fields) - {
+        "prices"
+    }
 
 
 def test_limits_follow_their_variables(monkeypatch):
     monkeypatch.setenv("CONTROL_MAX_TURNS", "7")
-    assert ControlLimits.of(ControlSettings()).max_turns == 7
+    assert ControlLimits.of(TaskLimitSettings()).max_turns == 7
 
 
 def test_fifty_turns_and_not_one_more():

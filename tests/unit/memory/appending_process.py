@@ -4,8 +4,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.note_writer import NoteWriter
-from interlock.memory.notes import NoteDirectory
 
 
 def nothing() -> None:

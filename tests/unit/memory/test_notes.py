@@ -2,8 +2,8 @@
 
 import os
 
-from interlock.memory import notes
-from interlock.memory.notes import MAX_NOTE_BYTES, NoteDirectory
+from interlock.memory import note_directory
+from interlock.memory.note_directory import MAX_NOTE_BYTES, NoteDirectory
 
 
 def nothing() -> None:
@@ -86,7 +86,7 @@ def test_a_cut_inside_a_character_is_no_other_encoding(tmp_path):
 
 
 def test_very_many_notes_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(notes, "MAX_NOTES", 10)
+    monkeypatch.setattr(note_directory, "MAX_NOTES", 10)
     for number in range(20):
         (tmp_path / f"{number}.md").write_text("x")
     assert len(listed(tmp_path)) == 10

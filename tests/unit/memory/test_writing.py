@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.errors import ToolError
-from interlock.memory import atomic_replace, note_writer
-from interlock.memory.atomic_replace import NoteChanged, compare_and_swap
+from interlock.memory import conditional_replace, note_writer
+from interlock.memory.conditional_replace import NoteChanged, compare_and_swap
+from interlock.memory.note_directory import MAX_NOTE_BYTES, NoteDirectory, is_note_name, note_state
 from interlock.memory.note_writer import AppendResult, NoteWriter, slug
-from interlock.memory.notes import MAX_NOTE_BYTES, NoteDirectory, is_note_name, note_state
 
 WHEN = datetime(2026, 11, 15, 9, 30, tzinfo=timezone(timedelta(hours=1)))
 
@@ -210,7 +210,7 @@ def test_what_a_person_saves_in_between_is_kept(folder, in_place):
 def test_a_save_between_the_check_and_the_exchange_is_put_back(folder, monkeypatch):
     """The moment no check can cover: the exchange shows what stood there, and is undone."""
     append(folder, "first", "plan")
-    real, calls = atomic_replace._exchange, []
+    real, calls = conditional_replace._exchange, []
 
     def late(descriptor: int, one: str, other: str) -> int:
         if not calls:
@@ -219,7 +219,7 @@ def test_a_save_between_the_check_and_the_exchange_is_put_back(folder, monkeypat
         calls.append(one)
         return real(descriptor, one, other)
 
-    monkeypatch.setattr(atomic_replace, "_exchange", late)
+    monkeypatch.setattr(conditional_replace, "_exchange", late)
     append(folder, "second", "plan")
     text = (folder / "plan.md").read_text()
     assert text.startswith("only by a person\n")
@@ -242,7 +242,7 @@ def test_a_note_that_vanishes_in_between_is_made_anew(folder):
 
 
 def test_where_names_cannot_be_exchanged_a_change_is_still_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic_replace, "_RENAMEAT2", None)
+    monkeypatch.setattr(conditional_replace, "_RENAMEAT2", None)
     (tmp_path / "a").write_text("old")
     (tmp_path / "ours").write_text("new")
     descriptor = os.open(tmp_path, os.O_RDONLY)

@@ -15,7 +15,7 @@ from interlock.core.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from interlock.runtime.attempt import AttemptInterrupted, LeaseLost, StopSignals, attempt
+from interlock.runtime.attempt import AttemptInterrupted, AttemptInterrupts, LeaseLost, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.sessions.leases import Lease
@@ -39,7 +39,7 @@ class Trial:
     def __init__(self, handling, *, cancel_grace: float = FOR_EVER, stop_grace: float = FOR_EVER) -> None:
         self._handling = handling
         self.lease = Lease("s_1", 1, "w1", 30.0)
-        self.signals = StopSignals(
+        self.signals = AttemptInterrupts(
             asyncio.Event(), cancel_grace, asyncio.Event(), stop_grace, hurrying=asyncio.Event()
         )
         self.begun, self.broken_off = asyncio.Event(), asyncio.Event()

@@ -3,10 +3,10 @@
 import asyncio
 
 from interlock.runtime.bus import CancelRequested, WorkAvailable
-from interlock.runtime.work_queue import InProcessNotifier
+from interlock.runtime.work_queue import BusNotifier
 
 
-async def listening(notifier: InProcessNotifier):
+async def listening(notifier: BusNotifier):
     """A listener that hears from now on."""
     rings = notifier.notifications()
     first = asyncio.ensure_future(anext(rings))
@@ -15,7 +15,7 @@ async def listening(notifier: InProcessNotifier):
 
 
 async def test_everybody_who_listens_hears_a_ring():
-    notifier = InProcessNotifier()
+    notifier = BusNotifier()
     (one, first), (two, second) = await listening(notifier), await listening(notifier)
     notifier.notify("s1")
     assert [await first, await second] == [WorkAvailable("s1"), WorkAvailable("s1")]
@@ -24,7 +24,7 @@ async def test_everybody_who_listens_hears_a_ring():
 
 
 async def test_rings_for_one_session_do_not_pile_up():
-    notifier = InProcessNotifier()
+    notifier = BusNotifier()
     rings, first = await listening(notifier)
     for _ in range(1000):
         notifier.notify("s1")
@@ -39,7 +39,7 @@ async def test_rings_for_one_session_do_not_pile_up():
 
 
 async def test_who_stops_listening_is_forgotten():
-    notifier = InProcessNotifier()
+    notifier = BusNotifier()
     notifier.notify("nobody hears this")
     rings, first = await listening(notifier)
     assert len(notifier._ears) == 1
@@ -50,7 +50,7 @@ async def test_who_stops_listening_is_forgotten():
 
 
 async def test_a_stir_of_another_process_is_told_apart_from_a_ring():
-    notifier = InProcessNotifier()
+    notifier = BusNotifier()
     rings, first = await listening(notifier)
     notifier.hear(CancelRequested("s1"))
     notifier.hear(WorkAvailable("s1"))
@@ -61,7 +61,7 @@ async def test_a_stir_of_another_process_is_told_apart_from_a_ring():
 async def test_rings_that_nobody_comes_to_are_forgotten_beyond_some(monkeypatch):
     """Whoever is on a wire can ring for any number of sessions."""
     monkeypatch.setattr("interlock.runtime.work_queue.MAX_HEARD", 10)
-    notifier = InProcessNotifier()
+    notifier = BusNotifier()
     rings, first = await listening(notifier)
     for number in range(100):
         notifier.hear(WorkAvailable(f"s{number}"))

@@ -10,7 +10,7 @@ from interlock.sandbox import protected_snapshot
 from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot, share_snapshots
-from interlock.sandbox.snapshot_registry import SnapshotRegistry
+from interlock.sandbox.protected_state_registry import ProtectedStateRegistry
 
 HOOKS = ".git/hooks"
 NAMES = (".git/config", ".git/hooks", ".git/modules/**/hooks")
@@ -50,7 +50,7 @@ class Scene:
         self._anew()
 
     def _anew(self) -> None:
-        self._monkeypatch.setattr(protected_snapshot, "_MEMORY", SnapshotRegistry())
+        self._monkeypatch.setattr(protected_snapshot, "_MEMORY", ProtectedStateRegistry())
         share_snapshots(self._state, self.told.append)
 
 
@@ -81,7 +81,7 @@ def test_what_a_command_did_is_put_back_at_the_next_start(scene):
 
 
 def test_it_is_put_back_also_by_a_process_that_runs_already_before_its_next_command(scene, monkeypatch):
-    other = SnapshotRegistry()
+    other = ProtectedStateRegistry()
     other.share(scene._state, scene.told.append)
     scene.write("config", "evil")
     scene.dies()

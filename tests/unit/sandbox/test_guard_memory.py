@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.sandbox.file_snapshot import FileSnapshot, FileState
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot, share_snapshots
-from interlock.sandbox.snapshot_registry import PatternScan, SnapshotRegistry
+from interlock.sandbox.protected_state_registry import PatternScan, ProtectedStateRegistry
+from interlock.sandbox.tree_snapshot import FileState, TreeSnapshot
 
 ODD = os.fsdecode(b"b\xe4d")
 PLACE = ResolvedPath(Path("/root"), ("a", ODD), f"/root/a/{ODD}", PathAccess.write, follow=False)
 HOOK = FileState("file", 0o755, (1, 2), "", (3, 4, 5), b"#!/bin/sh\n\0\xff")
-FOLDER = FileSnapshot(FileState("folder", 0o700, (1, 2)), {("x", ODD): HOOK}, is_whole=False)
+FOLDER = TreeSnapshot(FileState("folder", 0o700, (1, 2)), {("x", ODD): HOOK}, is_whole=False)
 KEY = ("protected", PLACE.asked)
 
 
@@ -29,18 +29,20 @@ def folder(tmp_path) -> Path:
     return tmp_path / "state" / "guard"
 
 
-def memory(folder: Path) -> SnapshotRegistry:
-    made = SnapshotRegistry()
+def memory(folder: Path) -> ProtectedStateRegistry:
+    made = ProtectedStateRegistry()
     made.share(folder)
     return made
 
 
-def taken(one: SnapshotRegistry, value: object = "what is found now", key: tuple[str, ...] = KEY) -> object:
+def taken(
+    one: ProtectedStateRegistry, value: object = "what is found now", key: tuple[str, ...] = KEY
+) -> object:
     with one.turn():
         return one.take(key, lambda: value)
 
 
-def released(one: SnapshotRegistry, key: tuple[str, ...] = KEY) -> None:
+def released(one: ProtectedStateRegistry, key: tuple[str, ...] = KEY) -> None:
     with one.last_turn():
         one.release(key)
 
@@ -48,7 +50,7 @@ def released(one: SnapshotRegistry, key: tuple[str, ...] = KEY) -> None:
 VALUES = [
     FOLDER,
     None,
-    FileSnapshot(),
+    TreeSnapshot(),
     PatternScan(PLACE, "**/x", frozenset({PLACE})),
     PatternScan(PLACE, "*", None),
 ]
@@ -121,7 +123,7 @@ def test_what_one_that_is_gone_did_not_put_back_is_there_until_it_is_buried(fold
 
 
 def test_a_process_with_something_to_put_back_says_that_it_lives(folder, monkeypatch):
-    monkeypatch.setattr("interlock.sandbox.snapshot_registry.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("interlock.sandbox.protected_state_registry.BEAT_SECONDS", 0.01)
     one = memory(folder)
     taken(one, FOLDER)
     (held,) = folder.glob("*.held")
@@ -149,7 +151,7 @@ def test_where_nothing_can_be_shared_nothing_begins_and_all_is_put_back(tmp_path
 
 
 def test_a_guard_puts_back_also_where_others_cannot_be_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("interlock.sandbox.protected_snapshot._MEMORY", SnapshotRegistry())
+    monkeypatch.setattr("interlock.sandbox.protected_snapshot._MEMORY", ProtectedStateRegistry())
     root = tmp_path / "root"
     root.mkdir()
     profile = SandboxProfile((root,), (root,), protected_names=(".bashrc",))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.child import metadata_syscalls
-from interlock.sandbox.child.metadata_syscalls import MetadataSyscallHandler
+from interlock.sandbox.child import metadata_syscall_handler
+from interlock.sandbox.child.metadata_syscall_handler import MetadataSyscallHandler
 from interlock.sandbox.child.syscall_numbers import SYSCALL_NUMBERS
 
 LISTENER = 1000
@@ -23,22 +23,24 @@ class Asking:
         self.error: int | None = None
         number = SYSCALL_NUMBERS["fchmod"][os.uname().machine]
         arguments = (self.descriptor, mode, 0, 0, 0, 0)
-        self._question = metadata_syscalls._QUESTION.pack(7, os.getpid(), 0, number, 0, 0, *arguments)
+        self._question = metadata_syscall_handler._QUESTION.pack(
+            7, os.getpid(), 0, number, 0, 0, *arguments
+        )
 
     def ioctl(self, _listener: int, request: int, data: bytearray | bytes) -> None:
-        if request == metadata_syscalls._RECEIVE:
+        if request == metadata_syscall_handler._RECEIVE:
             assert isinstance(data, bytearray)
             data[:] = self._question
-        elif request == metadata_syscalls._IS_VALID and self.is_gone:
+        elif request == metadata_syscall_handler._IS_VALID and self.is_gone:
             raise OSError(errno.ENOENT, "nobody asks any more")
-        elif request == metadata_syscalls._SEND:
-            _identity, _value, self.error, _flags = metadata_syscalls._ANSWER.unpack(data)
+        elif request == metadata_syscall_handler._SEND:
+            _identity, _value, self.error, _flags = metadata_syscall_handler._ANSWER.unpack(data)
 
 
 def answered(monkeypatch, file: Path, folder: Path, **question) -> int:
     """The error that the caller gets."""
     asking = Asking(file, question.pop("mode", 0o640), **question)
-    monkeypatch.setattr(metadata_syscalls.fcntl, "ioctl", asking.ioctl)
+    monkeypatch.setattr(metadata_syscall_handler.fcntl, "ioctl", asking.ioctl)
     try:
         MetadataSyscallHandler(LISTENER, [os.fsencode(folder)]).answer()
     finally:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from interlock.channels.telegram.access_control import AccessControl
+from interlock.channels.telegram.active_chats import ActiveChats
 from interlock.channels.telegram.bot_api import BotApiClient
 from interlock.channels.telegram.bot_lease import BotLease
 from interlock.channels.telegram.commands import COMMANDS
-from interlock.channels.telegram.dispatcher import ChatDispatcher
 from interlock.channels.telegram.errors import TelegramApiError, TelegramRateLimited
 from interlock.channels.telegram.polling import wait_until_reachable
 from interlock.channels.telegram.rate_limit import BotRateLimiter, RateLimit
@@ -52,7 +52,7 @@ class TelegramApp:
         self._waits = waits
         self._admission = AccessControl(services.given)
         self._traffic = BotRateLimiter(may_speak=lease.is_held)
-        self._shift: ChatDispatcher | None = None
+        self._shift: ActiveChats | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     async def dismiss(self) -> int:
@@ -74,7 +74,7 @@ class TelegramApp:
             self._keeping = asyncio.create_task(self._lease.keep())
             await self._list_commands()
             self._announce(name)
-            self._shift = ChatDispatcher(
+            self._shift = ActiveChats(
                 *(self._bot, self._records, self._services, self._admission, self._traffic, self._paces)
             )
             await self._speak(self._shift, name, self._keeping)
@@ -102,7 +102,7 @@ class TelegramApp:
         except TelegramApiError as fault:
             _log.info("telegram_commands_not_listed", fault=str(fault))
 
-    async def _speak(self, shift: ChatDispatcher, name: BotIdentity, keeping: "asyncio.Task[None]") -> None:
+    async def _speak(self, shift: ActiveChats, name: BotIdentity, keeping: "asyncio.Task[None]") -> None:
         """Serve until the lease is lost. When cancelled, running tasks are still displayed."""
         polling = asyncio.create_task(shift.poll(name))
         try:

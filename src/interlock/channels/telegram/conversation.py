@@ -32,7 +32,7 @@ from interlock.channels.telegram.updates import IncomingKind, IncomingMessage
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.errors import (
     InvalidAnswer,
-    QuestionClosed,
+    QuestionAlreadyClosed,
     QuestionNotFound,
     SessionBusy,
     StoreConflict,
@@ -80,14 +80,14 @@ class ChatConversation:
         services: TelegramServices,
         records: TelegramStore,
         commands: TelegramCommands,
-        house: TaskDisplay,
+        task_display: TaskDisplay,
     ) -> None:
         self._outbox = outbox
         self._chat = outbox.chat_id
         self._services = services
         self._records = records
         self._commands = commands
-        self._house = house
+        self._task_display = task_display
         self._bell = asyncio.Event()
         self._albums: list[str] = []
         self._told_busy = -TELL_BUSY_SECONDS
@@ -176,21 +176,21 @@ class ChatConversation:
             await self._records.done(group)
             return True
         text, who = join_texts([each.text for each in group]), person(group[0].user_id)
-        self._house.begin(task)
+        self._task_display.begin(task)
         try:
             await self._commands.make_session(task.session_id, title_from_message(text))
             put = await self._services.tasks.put(task.session_id, text, who=who, task_id=task_id)
         except SessionBusy:
-            self._house.forget(task_id)
+            self._task_display.forget(task_id)
             self._tell_busy()
             return False
         except (UserError, StoreConflict) as error:
-            self._house.forget(task_id)
+            self._task_display.forget(task_id)
             self.say(MessageContent(_sentence(error)))
             await self._records.done(group, dropped_task=task_id)
             return True
         await self._records.done(group)
-        self._house.follow(task.session_id, put.message_seq - 1)
+        self._task_display.follow(task.session_id, put.message_seq - 1)
         return True
 
     def _tell_busy(self) -> None:
@@ -315,7 +315,7 @@ class ChatConversation:
                 who = person(incoming.user_id)
                 await self._services.questions.answer(question.id, step.given, who=who)
                 return
-            except QuestionClosed:
+            except QuestionAlreadyClosed:
                 self.say(MessageContent(CLOSED))
                 return
             except InvalidAnswer as error:
@@ -326,7 +326,7 @@ class ChatConversation:
                     return
                 step = AnswerInProgress(with_rejection(state, str(error)))
         await self._records.note_state(question.id, step.state, incoming)
-        if (view := self._house.view(task.task_id)) is not None:
+        if (view := self._task_display.view(task.task_id)) is not None:
             view.show_question(question.id, step.state)
 
     def _answer_callback(self, incoming: IncomingMessage, text: str) -> None:

@@ -11,7 +11,7 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import read_entries
-from interlock.gateway.feed_frames import frames_from_entry
+from interlock.gateway.frame_encoding import frames_from_entry
 from interlock.gateway.methods.base import (
     MAX_PAGE_CHARS,
     PAGE,
@@ -26,10 +26,10 @@ from interlock.gateway.methods.chat import follow
 from interlock.gateway.protocol import MethodParams, NoParams
 from interlock.gateway.services import GatewayServices, Json
 from interlock.runtime.task_rows import read_open_statuses
-from interlock.sessions.message_draft import require_session
 from interlock.sessions.models import SessionGroup
 from interlock.sessions.search import search_sessions
 from interlock.sessions.slash_commands import Surface, slash_commands_for
+from interlock.sessions.storable_message import require_session
 
 Title = Annotated[str, Field(max_length=200)]
 MAX_EARLIER_EVENTS = 400

@@ -18,7 +18,7 @@ from interlock.log.timeline import read_tail, read_timeline
 from interlock.log.tree import event_json
 from interlock.log.verify.event_log import verify as verify_log
 from interlock.runtime.task_rows import TaskStatus, read_request_excerpts
-from interlock.sessions.message_draft import require_session
+from interlock.sessions.storable_message import require_session
 
 MAX_TREE = 5000
 MAX_REPORTED_FAULTS = 50

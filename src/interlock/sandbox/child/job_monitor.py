@@ -10,7 +10,7 @@ import time
 
 from interlock.sandbox.child import pids_cgroup, process_tree
 from interlock.sandbox.child.job_message import JobMessage, receive
-from interlock.sandbox.child.metadata_syscalls import MetadataSyscallHandler
+from interlock.sandbox.child.metadata_syscall_handler import MetadataSyscallHandler
 
 _LOOK_SECONDS = 0.05
 _LINGER_LOOK_SECONDS = 0.005

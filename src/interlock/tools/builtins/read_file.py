@@ -22,7 +22,7 @@ from interlock.tools.files.cursor import (
     stale_cursor,
 )
 from interlock.tools.files.directory_listing import list_page
-from interlock.tools.files.file_lines import find_line
+from interlock.tools.files.matched_lines import find_line
 from interlock.tools.files.suggestions import not_found_error
 from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format
 from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page

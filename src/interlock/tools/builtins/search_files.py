@@ -28,8 +28,8 @@ from interlock.tools.files.base import (
     tool_error_from_oserror,
 )
 from interlock.tools.files.cursor import cursor_subject, make_cursor, number_in, read_cursor
-from interlock.tools.files.file_lines import MatchLineReader
 from interlock.tools.files.glob_arguments import judged_pattern
+from interlock.tools.files.matched_lines import MatchLineReader
 from interlock.tools.files.ripgrep import (
     SearchMatches,
     SearchQuery,

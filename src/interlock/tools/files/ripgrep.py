@@ -1,4 +1,4 @@
-"""Where a pattern matches, as rg reports it. `file_lines.py` reads the text of the lines."""
+"""Where a pattern matches, as rg reports it. `matched_lines.py` reads the text of the lines."""
 
 import os
 import re
@@ -13,8 +13,8 @@ from interlock.core.text import safe_excerpt
 from interlock.sandbox.program_runner import ProgramProcess
 from interlock.sandbox.programs import RG
 from interlock.tools.files.cursor import stale_cursor
-from interlock.tools.files.file_lines import LineMatch
 from interlock.tools.files.glob_arguments import Glob
+from interlock.tools.files.matched_lines import LineMatch
 
 _FIXED = (
     "--no-config",

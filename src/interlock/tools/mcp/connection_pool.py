@@ -23,7 +23,7 @@ from interlock.sandbox.protected_snapshot import ProtectedSnapshot
 from interlock.tools.mcp.errors import McpServerError
 from interlock.tools.mcp.managed_connection import ManagedConnection, wait_uncancelled
 from interlock.tools.mcp.sandbox_provider import SandboxProvider
-from interlock.tools.mcp.server_config import McpServer, RootAccess
+from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
 from interlock.tools.mcp.server_launch import LaunchPolicy, resolve_values, server_job
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _log = StructuredLogger(__name__)
 class McpServerState:
     """A server and its connection, if open. `opened` changes under `turn` only."""
 
-    server: McpServer
+    server: McpServerConfig
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     opened: ManagedConnection | None = None
     failures: int = 0
@@ -57,7 +57,7 @@ class McpServerState:
 
     @property
     def ends_with_its_call(self) -> bool:
-        return self.server.roots is RootAccess.write
+        return self.server.roots is McpRootAccess.write
 
 
 class McpConnectionPool:
@@ -85,7 +85,9 @@ class McpConnectionPool:
         self._is_closed = False
 
     @asynccontextmanager
-    async def using(self, server: McpServer) -> "AsyncIterator[tuple[ManagedConnection, McpServerState]]":
+    async def using(
+        self, server: McpServerConfig
+    ) -> "AsyncIterator[tuple[ManagedConnection, McpServerState]]":
         """The connection, while in use. `McpServerError` if it cannot be opened."""
         line = await self._line(server)
         async with line.turn:
@@ -98,7 +100,7 @@ class McpConnectionPool:
             if opened.in_use == 0:
                 await self._rest(line, opened)
 
-    def running(self, server: McpServer) -> "McpConnection | None":
+    def running(self, server: McpServerConfig) -> "McpConnection | None":
         """The connection, if open now. Looking at it does not keep it open."""
         line = self._lines.get(server.id)
         if line is None or line.server != server or line.opened is None or not line.opened.is_usable:
@@ -110,7 +112,7 @@ class McpConnectionPool:
         opened.abandoned += 1
         self._spawn(self._see_whether_it_answers(line, opened))
 
-    def keep_only(self, servers: "Mapping[str, McpServer]") -> None:
+    def keep_only(self, servers: "Mapping[str, McpServerConfig]") -> None:
         """Stop servers that were removed, changed or disallowed, in the background."""
         for server_id, line in list(self._lines.items()):
             if servers.get(server_id) != line.server:
@@ -136,7 +138,7 @@ class McpConnectionPool:
 
     # -- opening --
 
-    async def _line(self, server: McpServer) -> McpServerState:
+    async def _line(self, server: McpServerConfig) -> McpServerState:
         if self._is_closed:
             raise McpServerError("Interlock is stopping")
         line = self._lines.get(server.id)
@@ -199,7 +201,7 @@ class McpConnectionPool:
         profile = self.grounds.profile(line.server)
         return ProtectedSnapshot(profile, PathResolver(profile).find("."))
 
-    def _ended(self, server: McpServer, opened: ManagedConnection) -> None:
+    def _ended(self, server: McpServerConfig, opened: ManagedConnection) -> None:
         self._alive.discard(opened)
         if opened.restored:
             self._note(McpRestored(server=server.id, paths=opened.restored[:MAX_RESTORED_TOLD]))
@@ -211,7 +213,7 @@ class McpConnectionPool:
         return choice.backend
 
     def _streams(
-        self, server: McpServer, backend: SandboxBackend | None
+        self, server: McpServerConfig, backend: SandboxBackend | None
     ) -> "Callable[[McpConnection], Streams]":
         grounds, redactor = self.grounds, self._redactor
         if reason := grounds.why_not(server):

@@ -25,8 +25,8 @@ from interlock.log.mcp_events import (
     McpToolsListed,
 )
 from interlock.log.writer import EventLog, Transaction
-from interlock.tools.mcp.server_config import McpServer, UnknownServer
-from interlock.tools.mcp.tool_classes import ToolClass
+from interlock.tools.mcp.server_config import McpServerConfig, UnknownServer
+from interlock.tools.mcp.tool_classification import ToolClassification
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, ListedTool, McpToolDefinition
 from interlock.tools.mcp.tool_names import exposed_name
 
@@ -71,7 +71,7 @@ class StoredMcpTool:
     definition: McpToolDefinition | None
     problem: str
     is_listed: bool
-    given: ToolClass | None
+    given: ToolClassification | None
 
     @property
     def state(self) -> str:
@@ -87,14 +87,14 @@ class StoredMcpTool:
 
 @dataclass(frozen=True, slots=True)
 class StoredMcpServer:
-    server: McpServer
+    server: McpServerConfig
     added_by: str
     added_us: int
     tools: Mapping[str, StoredMcpTool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class McpCatalog:
+class StoredMcpServers:
     """Everything stored, at one version."""
 
     version: int = 0
@@ -112,9 +112,9 @@ class McpRepository:
     def __init__(self, database: Database, log: EventLog) -> None:
         self._database = database
         self._log = log
-        self._shelf = McpCatalog()
+        self._shelf = StoredMcpServers()
 
-    async def catalog(self) -> McpCatalog:
+    async def catalog(self) -> StoredMcpServers:
         """The current catalog, cached by version: it is requested before every turn."""
         rows = await self._database.fetch(NEWEST)
         version = rows[0][0] if rows else 0
@@ -122,7 +122,7 @@ class McpRepository:
             self._shelf = await self._database.read(read_catalog)
         return self._shelf
 
-    async def add(self, server: McpServer, *, who: str) -> None:
+    async def add(self, server: McpServerConfig, *, who: str) -> None:
         def work(transaction: Transaction) -> None:
             _begin(transaction)
             connection = transaction.connection
@@ -175,7 +175,9 @@ class McpRepository:
 
         await self._log.transact(SYSTEM_STREAM, work)
 
-    async def set_class(self, server_id: str, tool: str, given: ToolClass | None, *, who: str) -> None:
+    async def set_class(
+        self, server_id: str, tool: str, given: ToolClassification | None, *, who: str
+    ) -> None:
         """Set a tool's class. `given` must match the stored definition; None removes the class."""
 
         def work(transaction: Transaction) -> None:
@@ -197,7 +199,7 @@ class McpRepository:
 
 
 def _classed(
-    server_id: str, tool: str, known: StoredMcpTool, given: ToolClass | None, who: str
+    server_id: str, tool: str, known: StoredMcpTool, given: ToolClassification | None, who: str
 ) -> McpToolClassed:
     taken_away: dict[str, Any] = {"group": "", "effect": "", "modes": []}
     shown = given.as_dict() if given is not None else taken_away
@@ -217,11 +219,11 @@ def _classed(
 # -- rows --
 
 
-def read_catalog(connection: DbConnection) -> McpCatalog:
+def read_catalog(connection: DbConnection) -> StoredMcpServers:
     newest = connection.query(NEWEST)
     tools = _tools(connection.query(TOOLS))
     servers = {row[0]: _server(row, tools.get(row[0], {})) for row in connection.query(SERVERS)}
-    return McpCatalog(newest[0][0] if newest else 0, servers)
+    return StoredMcpServers(newest[0][0] if newest else 0, servers)
 
 
 def _known(connection: DbConnection, server_id: str) -> StoredMcpServer:
@@ -234,7 +236,7 @@ def _known(connection: DbConnection, server_id: str) -> StoredMcpServer:
 def _server(row: Row, tools: Mapping[str, StoredMcpTool]) -> StoredMcpServer:
     server_id, document, added_by, added_us = row
     return StoredMcpServer(
-        McpServer.from_dict(server_id, orjson.loads(document)), added_by, added_us, tools
+        McpServerConfig.from_dict(server_id, orjson.loads(document)), added_by, added_us, tools
     )
 
 
@@ -247,7 +249,7 @@ def _tools(rows: list[Row]) -> dict[str, dict[str, StoredMcpTool]]:
             definition=_definition(name, digest, document) if document else None,
             problem=problem,
             is_listed=bool(is_listed),
-            given=ToolClass.from_dict(orjson.loads(given)) if given else None,
+            given=ToolClassification.from_dict(orjson.loads(given)) if given else None,
         )
     return found
 

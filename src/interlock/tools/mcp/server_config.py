@@ -37,7 +37,7 @@ class UnknownServer(UserError):
     code = "MCP_SERVER_NOT_FOUND"
 
 
-class RootAccess(StrEnum):
+class McpRootAccess(StrEnum):
     """A server process's access to the opened directories."""
 
     none = "none"
@@ -46,7 +46,7 @@ class RootAccess(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class McpServerConfig:
     """A server: with a command, a child process over pipes; with a URL, reached over HTTP."""
 
     id: str
@@ -55,7 +55,7 @@ class McpServer:
     environment: tuple[NamedValue, ...] = ()
     headers: tuple[NamedValue, ...] = ()
     readable: tuple[Path, ...] = ()
-    roots: RootAccess = RootAccess.read
+    roots: McpRootAccess = McpRootAccess.read
     network: bool = False
 
     @property
@@ -73,14 +73,14 @@ class McpServer:
     @property
     def reads_folders(self) -> bool:
         """Whether it reads any files: opened directories, or paths granted to it."""
-        return self.roots is not RootAccess.none or bool(self.readable)
+        return self.roots is not McpRootAccess.none or bool(self.readable)
 
     def fitting_modes(self) -> frozenset[ToolMode]:
         """The modes whose own sandbox is no narrower than this server's.
 
         A server on the network could pass on what it receives, and one that may write could write.
         """
-        if not self.is_local or self.network or self.roots is RootAccess.write:
+        if not self.is_local or self.network or self.roots is McpRootAccess.write:
             return frozenset({ToolMode.coding})
         if self.reads_folders:
             return frozenset({ToolMode.chat, ToolMode.plan, ToolMode.coding})
@@ -98,7 +98,7 @@ class McpServer:
         }
 
     @classmethod
-    def from_dict(cls, server_id: str, stored: Mapping[str, Any]) -> "McpServer":
+    def from_dict(cls, server_id: str, stored: Mapping[str, Any]) -> "McpServerConfig":
         def given(name: str) -> tuple[NamedValue, ...]:
             return tuple(NamedValue(*text.split("=", 1)) for text in stored[name])
 
@@ -109,7 +109,7 @@ class McpServer:
             environment=given("environment"),
             headers=given("headers"),
             readable=tuple(Path(path) for path in stored["readable"]),
-            roots=RootAccess(stored["roots"]),
+            roots=McpRootAccess(stored["roots"]),
             network=bool(stored["network"]),
         )
 
@@ -124,11 +124,11 @@ class AddServerRequest:
     environment: Sequence[str] = ()
     headers: Sequence[str] = ()
     readable: Sequence[Path] = ()
-    roots: str = RootAccess.read.value
+    roots: str = McpRootAccess.read.value
     network: bool = False
 
 
-def make_server(request: AddServerRequest, redactor: Redactor) -> McpServer:
+def make_server(request: AddServerRequest, redactor: Redactor) -> McpServerConfig:
     """Build the server, or raise a `BadUsage` that says what to write instead."""
     if not SERVER_ID.fullmatch(request.id):
         raise BadUsage(f"'{request.id}' is not a valid server id: use 1 to 20 characters of a-z, 0-9 and -")
@@ -141,8 +141,8 @@ def make_server(request: AddServerRequest, redactor: Redactor) -> McpServer:
     return _remote(request, redactor) if request.url else _local(request, redactor)
 
 
-def _remote(request: AddServerRequest, redactor: Redactor) -> McpServer:
-    if request.environment or request.readable or request.network or request.roots != RootAccess.read:
+def _remote(request: AddServerRequest, redactor: Redactor) -> McpServerConfig:
+    if request.environment or request.readable or request.network or request.roots != McpRootAccess.read:
         raise BadUsage(
             "--env, --readable, --roots and --network apply only to a command, not to a server over HTTP"
         )
@@ -159,10 +159,10 @@ def _remote(request: AddServerRequest, redactor: Redactor) -> McpServer:
     for header in headers:
         if header.name.lower() in _OWN_HEADERS or not header.name.replace("-", "").isalnum():
             raise BadUsage(f"--header {header.name}: this header cannot be set")
-    return McpServer(id=request.id, url=request.url, headers=headers, roots=RootAccess.none)
+    return McpServerConfig(id=request.id, url=request.url, headers=headers, roots=McpRootAccess.none)
 
 
-def _local(request: AddServerRequest, redactor: Redactor) -> McpServer:
+def _local(request: AddServerRequest, redactor: Redactor) -> McpServerConfig:
     if request.headers:
         raise BadUsage("--header applies only to a URL; use --env to pass variables to a command")
     words = [str(word) for word in request.command]
@@ -171,10 +171,10 @@ def _local(request: AddServerRequest, redactor: Redactor) -> McpServer:
     if any(redactor.text(word) != word for word in words):
         raise BadUsage("the command contains a secret, which is not stored; use --env NAME=env:VARIABLE")
     try:
-        roots = RootAccess(request.roots)
+        roots = McpRootAccess(request.roots)
     except ValueError:
         raise BadUsage(f"--roots: '{request.roots}' is not one of none, read, write") from None
-    return McpServer(
+    return McpServerConfig(
         id=request.id,
         command=(_program(words[0]), *words[1:]),
         environment=tuple(parse_named_value(text, redactor, "--env") for text in request.environment),

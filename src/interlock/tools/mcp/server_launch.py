@@ -11,7 +11,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Job, JobLimits, system_paths
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.mcp.secret_references import NamedValue
-from interlock.tools.mcp.server_config import McpServer, RootAccess
+from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
 from interlock.tools.mcp.writable_path_check import WritablePathCheck
 from interlock.tools.shell.command_runner import private_directory
 
@@ -30,20 +30,20 @@ class LaunchPolicy:
     # Interlock's own directories, including those that agents write to.
     own_folders: tuple[Path, ...] = ()
 
-    def why_not(self, server: McpServer) -> str:
+    def why_not(self, server: McpServerConfig) -> str:
         """Why a server cannot run with its grants; empty if it can."""
-        if server.is_local and server.roots is not RootAccess.none and not self.roots:
+        if server.is_local and server.roots is not McpRootAccess.none and not self.roots:
             return "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
         if server.network and not self.network_ports:
             return "it was granted network access, but the network is closed here (TOOL_SHELL_NETWORK)"
         return self.tampering_risk(server)
 
-    def tampering_risk(self, server: McpServer) -> str:
+    def tampering_risk(self, server: McpServerConfig) -> str:
         """Why an agent could change the server's program; empty if none can."""
         return WritablePathCheck(self.roots, self.own_folders).why_not(server)
 
-    def profile(self, server: McpServer) -> SandboxProfile:
-        reads, writes = server.roots is not RootAccess.none, server.roots is RootAccess.write
+    def profile(self, server: McpServerConfig) -> SandboxProfile:
+        reads, writes = server.roots is not McpRootAccess.none, server.roots is McpRootAccess.write
         return SandboxProfile(
             readable_roots=self.roots if reads else (),
             writable_roots=self.roots if writes else (),
@@ -54,7 +54,9 @@ class LaunchPolicy:
 
 
 @asynccontextmanager
-async def server_job(server: McpServer, grounds: LaunchPolicy, redactor: Redactor) -> AsyncIterator[Job]:
+async def server_job(
+    server: McpServerConfig, grounds: LaunchPolicy, redactor: Redactor
+) -> AsyncIterator[Job]:
     """The job, in a private directory that is removed after its end, with its home.
 
     Not in an opened one: interpreters and launchers run files of their working directory.
@@ -88,7 +90,7 @@ def resolve_values(given: Iterable[NamedValue], redactor: Redactor) -> dict[str,
     return values
 
 
-def first_unreadable_path(server: McpServer, grounds: LaunchPolicy) -> Path | None:
+def first_unreadable_path(server: McpServerConfig, grounds: LaunchPolicy) -> Path | None:
     """The first path of its command that the sandbox would not let it read."""
     profile = grounds.profile(server)
     inside = (*system_paths(), *profile.readable_roots, *profile.readable_paths)
@@ -102,7 +104,7 @@ def first_unreadable_path(server: McpServer, grounds: LaunchPolicy) -> Path | No
     return None
 
 
-def _environment(server: McpServer, private: Path) -> dict[str, str]:
+def _environment(server: McpServerConfig, private: Path) -> dict[str, str]:
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     beside = [str(Path(server.command[0]).parent), str(Path(server.command[0]).resolve().parent)]
     path = dict.fromkeys([*beside, *_USUAL_PATH, f"{sys.base_prefix}/bin"])

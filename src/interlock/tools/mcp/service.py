@@ -16,16 +16,16 @@ from interlock.tools.mcp.connection_pool import McpConnectionPool, library_missi
 from interlock.tools.mcp.errors import McpServerError
 from interlock.tools.mcp.repository import (
     DefinitionChanged,
-    McpCatalog,
     McpRepository,
     StoredMcpServer,
+    StoredMcpServers,
     StoredMcpTool,
     ToolNotListed,
 )
-from interlock.tools.mcp.server_config import AddServerRequest, McpServer, make_server
+from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
 from interlock.tools.mcp.server_launch import first_unreadable_path
 from interlock.tools.mcp.tool import McpTool, McpToolServices
-from interlock.tools.mcp.tool_classes import ClassifyRequest, make_tool_class
+from interlock.tools.mcp.tool_classification import ClassifyRequest, make_tool_class
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, McpToolDefinition, check_listing
 from interlock.tools.mcp.tool_names import exposed_name
 from interlock.tools.registry import ToolRegistry
@@ -47,7 +47,7 @@ class McpService:
         self._registry = registry
         self._redactor = redactor
         self._services = McpToolServices(book, hub, self._take_in)
-        self._made: dict[tuple[str, str], tuple[tuple[McpServer, StoredMcpTool, str], McpTool]] = {}
+        self._made: dict[tuple[str, str], tuple[tuple[McpServerConfig, StoredMcpTool, str], McpTool]] = {}
         self._version = 0
         self._allowed: frozenset[str] | None = None
         self._refreshing = asyncio.Lock()
@@ -70,7 +70,7 @@ class McpService:
         async with self._refreshing:
             await self._bring_to(await self.book.catalog(), allowed)
 
-    async def _bring_to(self, catalog: McpCatalog, allowed: frozenset[str] | None) -> None:
+    async def _bring_to(self, catalog: StoredMcpServers, allowed: frozenset[str] | None) -> None:
         self._allowed = allowed
         tools = [
             await self._tool(known.server, tool, await self._why_unavailable(known.server, tool))
@@ -85,7 +85,7 @@ class McpService:
         self._hub.keep_only({name: kept[name] for name in kept if allowed is None or name in allowed})
         self._version = catalog.version
 
-    async def _tool(self, server: McpServer, known: StoredMcpTool, unavailable: str) -> McpTool:
+    async def _tool(self, server: McpServerConfig, known: StoredMcpTool, unavailable: str) -> McpTool:
         """The same object while nothing about it changed: an Authority identifies its tools by object."""
         key, content = (server.id, known.name), (server, known, unavailable)
         if key not in self._made or self._made[key][0] != content:
@@ -94,7 +94,7 @@ class McpService:
             self._made[key] = (content, made)
         return self._made[key][1]
 
-    async def _why_unavailable(self, server: McpServer, tool: StoredMcpTool) -> str:
+    async def _why_unavailable(self, server: McpServerConfig, tool: StoredMcpTool) -> str:
         if tool.state == "changed":
             return (
                 "its definition changed since it was classified; interlock mcp inspect "
@@ -106,7 +106,7 @@ class McpService:
             return tool.problem
         return await self.why_not(server, tool)
 
-    async def why_not(self, server: McpServer, tool: StoredMcpTool | None = None) -> str:
+    async def why_not(self, server: McpServerConfig, tool: StoredMcpTool | None = None) -> str:
         """Why a server cannot be used on this machine; empty if it can."""
         if reason := library_missing() or self._hub.grounds.why_not(server):
             return reason
@@ -157,7 +157,7 @@ class McpService:
 
     # -- operations --
 
-    async def add(self, request: AddServerRequest, *, who: str) -> tuple[McpServer, str]:
+    async def add(self, request: AddServerRequest, *, who: str) -> tuple[McpServerConfig, str]:
         """Add a server; returns it, and a path it will not be able to read, if known beforehand."""
         server = make_server(request, self._redactor)
         if reason := self._hub.grounds.tampering_risk(server):

@@ -13,7 +13,7 @@ from interlock.tools.mcp.managed_connection import ManagedConnection
 from interlock.tools.mcp.repository import McpRepository, StoredMcpTool
 from interlock.tools.mcp.results import to_tool_result
 from interlock.tools.mcp.schema_checks import checked_schema, max_value_bytes
-from interlock.tools.mcp.server_config import McpServer
+from interlock.tools.mcp.server_config import McpServerConfig
 from interlock.tools.mcp.tool_definitions import McpToolDefinition, definition_problem
 from interlock.tools.mcp.tool_names import exposed_name, to_visible_line
 from interlock.tools.result import ToolResult
@@ -37,7 +37,7 @@ class McpTool(BaseTool):
     """A classified tool. `unavailable` is why it cannot be used nevertheless."""
 
     def __init__(
-        self, server: McpServer, known: StoredMcpTool, unavailable: str, services: McpToolServices
+        self, server: McpServerConfig, known: StoredMcpTool, unavailable: str, services: McpToolServices
     ) -> None:
         self._server = server
         self._known = known

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.tools.mcp.server_config import McpServer, RootAccess
+from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
 
 _INTERPRETERS = (
     *("python", "pypy", "node", "deno", "bun", "ruby", "perl", "php", "lua", "java", "sh", "bash"),
@@ -50,12 +50,12 @@ class WritablePathCheck:
     roots: tuple[Path, ...]
     own_folders: tuple[Path, ...]
 
-    def why_not(self, server: McpServer) -> str:
+    def why_not(self, server: McpServerConfig) -> str:
         """Why an agent could change the server's program or values; empty if none can."""
         return self._its_command(server) or self._its_variables(server) or self._its_secrets(server)
 
-    def _its_command(self, server: McpServer) -> str:
-        working_folders = self.roots[:1] if server.roots is not RootAccess.none else ()
+    def _its_command(self, server: McpServerConfig) -> str:
+        working_folders = self.roots[:1] if server.roots is not McpRootAccess.none else ()
         for number, word in enumerate(server.command):
             for path in _paths_of(word, working_folders):
                 folder = self._around(path)
@@ -64,7 +64,7 @@ class WritablePathCheck:
                     return _not_run(f"its command refers to {path}", folder)
         return ""
 
-    def _its_variables(self, server: McpServer) -> str:
+    def _its_variables(self, server: McpServerConfig) -> str:
         for given in server.environment:
             words = _BETWEEN_PATHS.split(given.value) if given.name.upper() in _LOADING else []
             for path in (path for word in words for path in _paths_of(word, ())):
@@ -72,7 +72,7 @@ class WritablePathCheck:
                     return _not_run(f"{given.name} refers to {path}", folder)
         return ""
 
-    def _its_secrets(self, server: McpServer) -> str:
+    def _its_secrets(self, server: McpServerConfig) -> str:
         """A symlink there could lead to any file of this account."""
         for given in (*server.environment, *server.headers):
             for path in _paths_of(str(given.file or ""), ()):
@@ -107,7 +107,7 @@ def _paths_of(word: str, working_folders: Iterable[Path]) -> set[Path]:
     return {each for path in found for each in (Path(os.path.normpath(path)), path.resolve())}
 
 
-def _may_be_run(server: McpServer, number: int) -> bool:
+def _may_be_run(server: McpServerConfig, number: int) -> bool:
     """Whether a word may be run: the program, an interpreter's first argument, or a launcher's directory.
 
     Other words may name an opened directory, as data to serve.

@@ -8,7 +8,7 @@ import pytest
 from interlock.core.errors import BadUsage
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.secret_references import NamedValue, ReferenceUnresolved
-from interlock.tools.mcp.server_config import AddServerRequest, McpServer, make_server
+from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
 from interlock.tools.mcp.server_launch import LaunchPolicy, first_unreadable_path, resolve_values
 from tests.harness.case_tables import each_row
 
@@ -65,7 +65,7 @@ def test_a_server_is_stored_as_it_was_described():
     )
     server = make_server(wish, Redactor())
     assert Path(server.command[0]).is_absolute()
-    assert McpServer.from_dict("a-1", server.as_dict()) == server
+    assert McpServerConfig.from_dict("a-1", server.as_dict()) == server
 
 
 def test_a_reference_is_looked_up_when_it_is_needed_and_secret_from_then_on(monkeypatch, tmp_path):
@@ -93,8 +93,8 @@ def test_a_reference_to_nothing_says_so(tmp_path):
 def test_what_the_sandbox_would_not_let_a_command_read_is_found(tmp_path):
     script = tmp_path / "server.py"
     script.write_text("")
-    server = McpServer(id="a", command=(sys.executable, str(script)))
+    server = McpServerConfig(id="a", command=(sys.executable, str(script)))
     assert first_unreadable_path(server, LaunchPolicy(roots=(Path("/srv"),))) == script
     assert first_unreadable_path(server, LaunchPolicy(roots=(tmp_path,))) is None
-    without = McpServer(id="a", command=(sys.executable, str(script)), readable=(tmp_path,))
+    without = McpServerConfig(id="a", command=(sys.executable, str(script)), readable=(tmp_path,))
     assert first_unreadable_path(without, LaunchPolicy()) is None

@@ -53,7 +53,7 @@ def parse_chat_options(
     )
 
 
-class ChatClient:
+class CommandLineSession:
     """The command line's client of the agent runtime. Its session is created with the first message."""
 
     def __init__(
@@ -243,7 +243,7 @@ class ChatClient:
 @asynccontextmanager
 async def open_chat_client(
     wanted: ChatOptions, show: "ShowEvent", *, is_one_task: bool = False, usual_log_level: str | None = None
-) -> AsyncIterator[ChatClient]:
+) -> AsyncIterator[CommandLineSession]:
     """Open a client. With `is_one_task`, questions and slash commands are unavailable."""
     from interlock.policy.verdict import ModeSwitchMethod
     from interlock.sessions.models import EXEC
@@ -259,12 +259,14 @@ async def open_chat_client(
     ) as runtime:
         way = ModeSwitchMethod.command if is_one_task else ModeSwitchMethod.terminal
         agent_runtime = open_agent_runtime(runtime, someone_can_answer=not is_one_task, way=way)
-        chat_client = ChatClient(agent_runtime, wanted, show, EXEC if is_one_task else "cli")
+        command_line_session = CommandLineSession(
+            agent_runtime, wanted, show, EXEC if is_one_task else "cli"
+        )
         # Publish deltas, so that a page following this session shows text as it arrives.
         listening = asyncio.create_task(agent_runtime.listen())
         try:
-            await chat_client.check()
-            yield chat_client
+            await command_line_session.check()
+            yield command_line_session
         finally:
             listening.cancel()
             await asyncio.wait({listening})

@@ -35,7 +35,7 @@ MAX_QUEUED_ITEMS = 500
 FLUSH_SECONDS = 5.0
 
 
-class ChatDispatcher:
+class ActiveChats:
     """Runs while this process holds the lease; then `close` it.
 
     The next holder continues from the store.
@@ -57,10 +57,10 @@ class ChatDispatcher:
         self._private, self._group = paces
         self._commands = TelegramCommands(services, records, admission)
         self._traffic = traffic
-        self._walls: dict[int, ChatOutbox] = {}
+        self._outboxes: dict[int, ChatOutbox] = {}
         self._chats: dict[int, ChatConversation] = {}
         self._views: dict[str, TaskView] = {}
-        self._ears: dict[str, SessionSubscriber] = {}
+        self._subscribers: dict[str, SessionSubscriber] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._told = asyncio.Event()
 
@@ -80,7 +80,7 @@ class ChatDispatcher:
                 while await self._has_untold_ends():
                     await self._told.wait()
                     self._told.clear()
-                for outbox in tuple(self._walls.values()):
+                for outbox in tuple(self._outboxes.values()):
                     await outbox.settle()
         except Exception as error:  # noqa: BLE001 - whatever it is, the process ends as it should
             _log.warning("telegram_not_all_told", error=str(error) or type(error).__name__)
@@ -97,9 +97,9 @@ class ChatDispatcher:
             task.cancel()
         if self._running:
             await asyncio.wait(tuple(self._running))
-        for session_id in tuple(self._ears):
+        for session_id in tuple(self._subscribers):
             await self._leave(session_id)
-        for outbox in self._walls.values():
+        for outbox in self._outboxes.values():
             await outbox.close()
 
     # -- chats --
@@ -152,16 +152,16 @@ class ChatDispatcher:
                 services=self._services,
                 records=self._records,
                 commands=self._commands,
-                house=self,
+                task_display=self,
             )
             self._start(chat.run())
         return chat
 
     def _outbox(self, chat_id: int) -> ChatOutbox:
-        outbox = self._walls.get(chat_id)
+        outbox = self._outboxes.get(chat_id)
         if outbox is None:
             pace = self._private if chat_id > 0 else self._group
-            outbox = self._walls[chat_id] = ChatOutbox(self._bot, chat_id, pace, self._traffic)
+            outbox = self._outboxes[chat_id] = ChatOutbox(self._bot, chat_id, pace, self._traffic)
         return outbox
 
     # -- tasks --
@@ -180,10 +180,12 @@ class ChatDispatcher:
 
     def follow(self, session_id: str, after: int) -> None:
         """Follow a session, unless it is followed already."""
-        if session_id not in self._ears:
-            ear = self._ears[session_id] = SessionSubscriber(session_id, after, self._services, self)
-            self._start(ear.listen())
-            self._start(ear.follow())
+        if session_id not in self._subscribers:
+            subscriber = self._subscribers[session_id] = SessionSubscriber(
+                session_id, after, self._services, self
+            )
+            self._start(subscriber.listen())
+            self._start(subscriber.follow())
 
     async def _ended(self, view: TaskView) -> None:
         """The chat shows the end already; record it in the background."""
@@ -230,10 +232,10 @@ class ChatDispatcher:
             await self._records.end(task, event, scope)
 
     async def _leave(self, session_id: str) -> None:
-        ear = self._ears.pop(session_id, None)
-        if ear is not None:
-            await self._services.hub.leave(session_id, ear)
-            ear.end()
+        subscriber = self._subscribers.pop(session_id, None)
+        if subscriber is not None:
+            await self._services.hub.leave(session_id, subscriber)
+            subscriber.end()
 
     async def drop_session(self, session_id: str) -> None:
         """The session was deleted: stop displaying its tasks."""
@@ -256,9 +258,7 @@ class ChatDispatcher:
 class SessionSubscriber:
     """Follows one session for the chats with tasks in it."""
 
-    def __init__(
-        self, session_id: str, after: int, services: TelegramServices, shift: ChatDispatcher
-    ) -> None:
+    def __init__(self, session_id: str, after: int, services: TelegramServices, shift: ActiveChats) -> None:
         self._session_id = session_id
         self._after = after
         self._services = services

@@ -11,7 +11,7 @@ class ModelNotListed(UserError):
     pass
 
 
-class ModelRegistry:
+class ConfiguredModels:
     """Opens each model on first use, once. Close it."""
 
     def __init__(self, settings: Settings) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.errors import BadUsage
-from interlock.tools.mcp.server_config import McpServer, RootAccess
+from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
 from interlock.tools.tool import Effect, ToolGroup
 
 _EFFECTS = (Effect.read, Effect.write, Effect.exec, Effect.special)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolClass:
+class ToolClassification:
     """A class, for the definition with this hash. `is_vouched`: only a person's word backs it."""
 
     group: ToolGroup
@@ -39,7 +39,7 @@ class ToolClass:
         }
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> "ToolClass":
+    def from_dict(cls, stored: Mapping[str, Any]) -> "ToolClassification":
         return cls(
             group=ToolGroup(stored["group"]),
             effect=Effect(stored["effect"]),
@@ -62,8 +62,8 @@ class ClassifyRequest:
 
 
 def make_tool_class(
-    request: ClassifyRequest, server: McpServer, definition_hash: str, who: str
-) -> ToolClass:
+    request: ClassifyRequest, server: McpServerConfig, definition_hash: str, who: str
+) -> ToolClassification:
     try:
         modes = frozenset(parse_mode(mode.strip()) for mode in request.modes)
         group = ToolGroup(request.group)
@@ -75,12 +75,14 @@ def make_tool_class(
         raise BadUsage(
             "name at least one mode; to remove a classification: interlock mcp remove SERVER TOOL"
         )
-    made = ToolClass(group, Effect(request.effect), modes, definition_hash, request.is_vouched, who)
+    made = ToolClassification(
+        group, Effect(request.effect), modes, definition_hash, request.is_vouched, who
+    )
     refuse_unfitting(made, server)
     return made
 
 
-def refuse_unfitting(made: ToolClass, server: McpServer) -> None:
+def refuse_unfitting(made: ToolClassification, server: McpServerConfig) -> None:
     beyond = made.modes - {ToolMode.coding}
     if beyond and made.effect is not Effect.read:
         raise BadUsage(
@@ -95,14 +97,14 @@ def refuse_unfitting(made: ToolClass, server: McpServer) -> None:
         )
 
 
-def _why(server: McpServer) -> str:
+def _why(server: McpServerConfig) -> str:
     if not server.is_local:
         return f"{server.id} is reached over the network"
-    if server.roots is RootAccess.write:
+    if server.roots is McpRootAccess.write:
         return f"{server.id} may write to the opened folders"
     if server.network:
         return f"{server.id} may use the network"
-    opened = "the opened folders" if server.roots is RootAccess.read else "the folders it was given"
+    opened = "the opened folders" if server.roots is McpRootAccess.read else "the folders it was given"
     return f"{server.id} reads {opened}"
 
 

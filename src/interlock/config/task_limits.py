@@ -17,7 +17,7 @@ Money = Annotated[Decimal, Field(gt=0)]
 Prices = dict[str, tuple[Decimal, Decimal]]
 
 
-class ControlSettings(SettingsGroup):
+class TaskLimitSettings(SettingsGroup):
     """Limits that end a task which would run for ever or cost too much. An unset budget does not limit."""
 
     model_config = SettingsConfigDict(env_prefix="CONTROL_")
@@ -60,7 +60,7 @@ class ControlSettings(SettingsGroup):
         return {model: _two_prices(model, prices) for model, prices in table.items()}
 
     @model_validator(mode="after")
-    def _bounds_that_fit(self) -> "ControlSettings":
+    def _bounds_that_fit(self) -> "TaskLimitSettings":
         if self.retry_seconds > self.max_retry_seconds:
             raise ValueError("CONTROL_RETRY_SECONDS must not exceed CONTROL_MAX_RETRY_SECONDS")
         if self.max_recent_denials > self.recent_calls:

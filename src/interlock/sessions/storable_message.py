@@ -20,7 +20,7 @@ IS_THERE = "SELECT 1 FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
-class MessageDraft:
+class StorableMessage:
     """Redacted and storable: it is read back exactly as drafted."""
 
     role: Role
@@ -63,19 +63,19 @@ class MessageDraft:
         )
 
 
-def draft_message(
+def make_storable(
     redactor: Redactor,
     role: Role,
     content: str,
     *,
     tool_calls: Sequence[dict[str, Any]] | None = None,
     tool_call_id: str | None = None,
-) -> MessageDraft:
+) -> StorableMessage:
     given = sanitize_text(content)
     text = _result_text(redactor, given) if role is Role.tool else redactor.text(given)
     calls = redactor.checked(list(tool_calls)) if tool_calls else None
     encoded = orjson.dumps(calls.value).decode() if calls else None
-    return MessageDraft(
+    return StorableMessage(
         role=role,
         content=text,
         tool_calls=calls.value if calls else None,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from interlock.sandbox.file_snapshot import FileSnapshot, FileState
 from interlock.sandbox.paths import PathAccess, ResolvedPath
+from interlock.sandbox.tree_snapshot import FileState, TreeSnapshot
 from interlock.sandbox.undo_store import state_write_error
 
 Key = tuple[str, ...]
@@ -57,7 +57,7 @@ def ignore_restored(_paths: list[str]) -> None:
     """Used without a log."""
 
 
-class SnapshotRegistry:
+class ProtectedStateRegistry:
     def __init__(self) -> None:
         self.tell: ReportRestored = ignore_restored
         self._lock = threading.RLock()
@@ -297,7 +297,7 @@ def _packed(value: Value) -> Any:
     if isinstance(value, PatternScan):
         found = None if value.found is None else [_packed_place(each) for each in value.found]
         return ("scan", _packed_place(value.place), value.pattern, found)
-    if isinstance(value, FileSnapshot):
+    if isinstance(value, TreeSnapshot):
         inside = {parts: _packed_thing(thing) for parts, thing in value.inside.items()}
         return ("snapshot", _packed_thing(value.top), inside, value.is_whole)
     return None
@@ -334,7 +334,7 @@ def _unpacked(value: Any) -> Value:
     if kind == "scan":
         found = None if third is None else frozenset(_place(each) for each in third)
         return PatternScan(_place(first), second, found)
-    return FileSnapshot(
+    return TreeSnapshot(
         FileState(*first), {parts: FileState(*thing) for parts, thing in second.items()}, third
     )
 

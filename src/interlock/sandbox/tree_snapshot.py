@@ -51,7 +51,7 @@ ABSENT = FileState("nothing")
 
 
 @dataclass(frozen=True, slots=True)
-class FileSnapshot:
+class TreeSnapshot:
     """The entry at a path and, for a directory, everything in it, as far as `is_whole` says."""
 
     top: FileState = ABSENT
@@ -80,31 +80,31 @@ def read_file_state(folder: int, name: str, budget: SnapshotBudget | None = None
     return FileState("file", mode, owner, "", mark, content)
 
 
-def take_snapshot(parent: OpenParent, budget: SnapshotBudget | None = None) -> FileSnapshot:
+def take_snapshot(parent: OpenParent, budget: SnapshotBudget | None = None) -> TreeSnapshot:
     top = read_file_state(parent.descriptor, parent.name, budget)
     if top.kind != "folder":
-        return FileSnapshot(top)
+        return TreeSnapshot(top)
     inside: dict[Parts, FileState] = {}
     folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for entry in walk(folder):
             if len(inside) >= MAX_ENTRIES:
-                return FileSnapshot(top, inside, is_whole=False)
+                return TreeSnapshot(top, inside, is_whole=False)
             inside[entry.parts] = read_file_state(entry.folder, entry.name, budget)
     finally:
         os.close(folder)
-    return FileSnapshot(top, inside)
+    return TreeSnapshot(top, inside)
 
 
 def without_later_changes(
-    parent: OpenParent, before: FileSnapshot, until_ns: int, *, is_top_alone: bool
-) -> FileSnapshot:
+    parent: OpenParent, before: TreeSnapshot, until_ns: int, *, is_top_alone: bool
+) -> TreeSnapshot:
     """What to restore of `before`, if everything changed after `until_ns` is to stay.
 
     The time of a removal is known from the directory that contained it.
     """
     now = (
-        FileSnapshot(read_file_state(parent.descriptor, parent.name))
+        TreeSnapshot(read_file_state(parent.descriptor, parent.name))
         if is_top_alone
         else take_snapshot(parent)
     )
@@ -118,14 +118,14 @@ def without_later_changes(
         if parts in now.inside or not _is_later(now.inside.get(parts[:-1], now.top), until_ns)
     }
     inside |= {parts: thing for parts, thing in now.inside.items() if _is_later(thing, until_ns)}
-    return FileSnapshot(before.top, inside, before.is_whole and now.is_whole)
+    return TreeSnapshot(before.top, inside, before.is_whole and now.is_whole)
 
 
 def _is_later(thing: FileState, until_ns: int) -> bool:
     return thing.mark[-1] > until_ns
 
 
-def restore_top_entry(parent: OpenParent, before: FileSnapshot) -> bool:
+def restore_top_entry(parent: OpenParent, before: TreeSnapshot) -> bool:
     """The same as `restore_snapshot`, without the content."""
     faults: list[str] = []
     changed = _put_back_one(parent, before.top, faults)
@@ -134,7 +134,7 @@ def restore_top_entry(parent: OpenParent, before: FileSnapshot) -> bool:
     return changed
 
 
-def restore_snapshot(parent: OpenParent, before: FileSnapshot) -> bool:
+def restore_snapshot(parent: OpenParent, before: TreeSnapshot) -> bool:
     """Restore; returns whether anything had changed.
 
     `CannotRestore` after everything possible was restored.
@@ -152,7 +152,7 @@ def restore_snapshot(parent: OpenParent, before: FileSnapshot) -> bool:
     return changed
 
 
-def _put_back_inside(folder: int, before: FileSnapshot, faults: list[str]) -> bool:
+def _put_back_inside(folder: int, before: TreeSnapshot, faults: list[str]) -> bool:
     changed = False
     if before.is_whole:
         # A removed directory takes its content along.

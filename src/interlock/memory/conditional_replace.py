@@ -10,7 +10,7 @@ import os
 import platform
 from functools import cache
 
-from interlock.memory.notes import NoteState, note_state
+from interlock.memory.note_directory import NoteState, note_state
 
 # The kernel's system call number (asm-generic; x86_64 has an older one).
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}.get(platform.machine())
