@@ -22,7 +22,7 @@ from interlock.log.timeline import read_tail, read_timeline
 from interlock.log.verify.event_log import verify
 from interlock.runtime.task_rows import FIND_WORK, FIRST_OPEN, LOOK_AT, TO_STOP, list_statement
 from interlock.sessions.manager import READ_SESSION, read_sessions
-from interlock.sessions.models import SessionGroup
+from interlock.sessions.models import SessionListFilter
 from interlock.sessions.search import search_sessions
 from interlock.sessions.slash_commands import LAST_DENIAL
 from interlock.sessions.transcript import read_messages, read_messages_through_task, read_task_messages
@@ -52,7 +52,7 @@ def looks(chosen: Chosen) -> dict[str, Look]:
         "events tail, all": lambda db: read_all(db, after=newest_cursors(db, 50)[-1], limit=50),
         "events tree, one task": lambda db: read_timeline(db, session_id=long, task_id=task, limit=2000),
         "sessions list, the first 50": lambda db: read_sessions(
-            db, SessionGroup.chats, include_archived=False, limit=50
+            db, SessionListFilter.chats, include_archived=False, limit=50
         ),
         "open a session": lambda db: db.query(READ_SESSION, (long,)),
         "open a session: what happened last": lambda db: read_entries(

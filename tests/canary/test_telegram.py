@@ -121,7 +121,7 @@ async def test_what_a_model_says_calls_and_asks(harness: CanaryHarness, telegram
         await telegram.reply(ADA, asked.message_id, f"No, it is {texts[4]}")
         await telegram.until_shown(ADA, "ordinary words between", 60)
         await telegram.say(ADA, "/why")
-        await telegram.until_shown(ADA, "Refused:", 30)
+        await telegram.until_shown(ADA, "Denied:", 30)
         await telegram.say(ADA, "again")
         await telegram.until_shown(ADA, "⚠", 60)
     assert await harness.is_clean()

@@ -7,7 +7,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from interlock.gateway import rate_limit, uvicorn_protocols
+from interlock.gateway import login_rate_limit, uvicorn_protocols
 from interlock.gateway.credentials import CredentialKind, new_secret
 from tests.escape.gateway_attacker import PATIENCE, UPGRADE, Wire, asking, exchange, get, head, post
 from tests.harness.gateway import RequestRefused
@@ -189,8 +189,8 @@ async def test_wrong_codes_keep_nobody_out_who_has_a_right_one(harness):
 
 
 async def test_a_flood_of_codes_is_slowed_down_and_over_when_it_ends(harness, monkeypatch):
-    monkeypatch.setattr(harness.gateway, "_logins", rate_limit.LoginRateLimiter(clock := Clock()))
-    most = int(2 * rate_limit.LOGINS_PER_SECOND_PER_ADDRESS)
+    monkeypatch.setattr(harness.gateway, "_logins", login_rate_limit.LoginRateLimiter(clock := Clock()))
+    most = int(2 * login_rate_limit.LOGINS_PER_SECOND_PER_ADDRESS)
     given = {"Origin": harness.url, "Content-Length": "2"}
     guesses = (head("/login", harness.port, given, method="POST") + b"{}") * most
     status, said = await exchange(

@@ -11,7 +11,7 @@ from interlock.log.read import read_stream
 from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sessions.erasure import SessionEraser
-from interlock.sessions.models import Role, SessionGroup, SessionKind
+from interlock.sessions.models import Role, SessionKind, SessionListFilter
 from tests.harness.log_capture import capture_logs
 from tests.harness.store import open_store
 
@@ -112,11 +112,11 @@ async def test_what_single_commands_made_is_filed_apart_from_chats(store):
         return {session.id for session in await store.sessions.list_sessions(**wanted)}
 
     assert await listed() == {made["cli"]}
-    assert await listed(group=SessionGroup.commands) == {made["exec"], made["tool call"]}
-    assert await listed(group=SessionGroup.all) == set(made.values())
+    assert await listed(group=SessionListFilter.commands) == {made["exec"], made["tool call"]}
+    assert await listed(group=SessionListFilter.all) == set(made.values())
     await store.sessions.archive(made["exec"], who="test")
-    assert await listed(group=SessionGroup.commands) == {made["tool call"]}
-    assert await listed(group=SessionGroup.commands, limit=1, offset=1) == set()
+    assert await listed(group=SessionListFilter.commands) == {made["tool call"]}
+    assert await listed(group=SessionListFilter.commands, limit=1, offset=1) == set()
 
 
 @pytest.mark.parametrize("name", ["system", "", "a b", "a.b", "*", "x" * 65, "é", "a\n"])
@@ -183,7 +183,7 @@ async def test_deleting_hides_a_session_and_erasing_takes_what_was_said_for_good
     session = await store.sessions.create(opened_by="test", title="plans for the-moon")
     await store.sessions.append_message(session.id, Role.user, "go to the-moon")
     await store.delete(session.id, who="someone")
-    assert await store.sessions.list_sessions(group=SessionGroup.all, include_archived=True) == []
+    assert await store.sessions.list_sessions(group=SessionListFilter.all, include_archived=True) == []
     for call in (
         store.sessions.get(session.id),
         store.sessions.transcript(session.id),

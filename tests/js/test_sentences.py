@@ -52,11 +52,11 @@ from interlock.tools.builtins import edit_file
 from interlock.tools.files import base
 from interlock.tools.files.write_operations import refuse_oversized
 from interlock.tools.mcp.connection_pool import library_missing
-from interlock.tools.mcp.server_launch import LaunchPolicy
+from interlock.tools.mcp.server_job import LaunchPolicy
 from interlock.tools.mcp.service import McpService
 from interlock.tools.mcp.tool import McpTool
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, definition_problem
-from interlock.tools.mcp.writable_path_check import WritablePathCheck, _not_run
+from interlock.tools.mcp.writable_path_check import AgentWritableSourceCheck, _not_run
 from interlock.wiring import authority_inputs, build_registry, mcp_servers
 from tests.harness.nodejs import evaluate_in_node
 from tests.unit.gates.test_foreign_tools import Foreign
@@ -298,7 +298,7 @@ GIVES_REASONS = [
     McpService._why_unavailable,
     McpService.why_not,
     McpTool.mode_denied_hint.fget,
-    WritablePathCheck._its_secrets,
+    AgentWritableSourceCheck._its_secrets,
 ]
 TAKES_REASONS = {"UnusableSchema", "SandboxUnavailable", "self._gone", "_not_available"}
 

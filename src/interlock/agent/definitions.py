@@ -61,7 +61,7 @@ class AgentDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class FileProblem:
+class DefinitionProblem:
     """A problem in a file, with its line."""
 
     file: str
@@ -73,11 +73,11 @@ class FileProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentListing:
+class AgentsAndProblems:
     """All usable agents and all problems of all files, both sorted by name."""
 
     agents: tuple[AgentDefinition, ...]
-    problems: tuple[FileProblem, ...]
+    problems: tuple[DefinitionProblem, ...]
 
 
 class AgentDirectory:
@@ -88,9 +88,9 @@ class AgentDirectory:
         self.path = path
         self._known_tools = frozenset(known_tools)
 
-    def survey(self) -> AgentListing:
+    def survey(self) -> AgentsAndProblems:
         agents: list[AgentDefinition] = []
-        problems: list[FileProblem] = []
+        problems: list[DefinitionProblem] = []
         with open_directory(self.path) as folder:
             names = [] if folder is None else sorted(filter(_is_meant, list_names(folder)))
             for file in names[:MAX_AGENTS]:
@@ -101,13 +101,15 @@ class AgentDirectory:
                     problems += read or ()
             if len(names) > MAX_AGENTS:
                 problems.append(
-                    FileProblem(names[MAX_AGENTS], 1, f"is ignored: there are more than {MAX_AGENTS} files")
+                    DefinitionProblem(
+                        names[MAX_AGENTS], 1, f"is ignored: there are more than {MAX_AGENTS} files"
+                    )
                 )
-        return AgentListing(tuple(agents), tuple(problems))
+        return AgentsAndProblems(tuple(agents), tuple(problems))
 
     def load(self, name: str) -> AgentDefinition:
         """Load an agent from its current file; raises if the file has any fault."""
-        read: AgentDefinition | tuple[FileProblem, ...] | None = None
+        read: AgentDefinition | tuple[DefinitionProblem, ...] | None = None
         if _NAME.fullmatch(name):
             with open_directory(self.path) as folder:
                 read = self._read(folder, name + _SUFFIX)
@@ -130,7 +132,9 @@ class AgentDirectory:
         near = difflib.get_close_matches(name, sorted(filter(_NAME.fullmatch, there)), n=1)
         return f"; did you mean {near[0]}?" if near else ""
 
-    def _read(self, folder: int | None, file: str) -> AgentDefinition | tuple[FileProblem, ...] | None:
+    def _read(
+        self, folder: int | None, file: str
+    ) -> AgentDefinition | tuple[DefinitionProblem, ...] | None:
         """Read one file; None if it does not exist."""
         if folder is None:
             return None
@@ -147,11 +151,11 @@ class AgentDirectory:
                 raise InvalidFile(f"has {found.size} bytes; the limit is {MAX_AGENT_BYTES}")
             reading = _AgentParser(name, parse_front_matter(decode_text(found)), self._known_tools)
         except InvalidFile as unfit:
-            return (FileProblem(file, unfit.line, unfit.reason),)
+            return (DefinitionProblem(file, unfit.line, unfit.reason),)
         agent = reading.agent(sha256(found.data).hexdigest())
         if reading.faults:
             ordered = sorted(reading.faults, key=lambda fault: fault.line)
-            return tuple(FileProblem(file, fault.line, fault.text) for fault in ordered)
+            return tuple(DefinitionProblem(file, fault.line, fault.text) for fault in ordered)
         return agent
 
 

@@ -17,7 +17,7 @@ from interlock.agent.resume import ResumeState, TaskHistory, read_resume_state
 from interlock.agent.retries import TurnRetries
 from interlock.agent.task_recorder import TaskAssignment, TaskRecorder
 from interlock.agent.tool_calls import ToolCallBatchResult, ToolCallScheduler, TurnScope
-from interlock.agent.usage import UsageReader
+from interlock.agent.usage import UsageTotalsReader
 from interlock.config.modes import ToolMode
 from interlock.db.database import Database
 from interlock.gates.gate import ToolCall
@@ -190,7 +190,7 @@ class AgentLoop:
             must_call=self._must_call(assignment, resume_state, provider),
             answer=resume_state.answer,
             control=control,
-            spending=UsageReader(here.database, here.limits, here.prices, session_id),
+            spending=UsageTotalsReader(here.database, here.limits, here.prices, session_id),
             recording=recording,
             asking=ModelTurnRunner(
                 *(provider, here.redactor, here.breakers, here.refuses_required, control, note)
@@ -240,7 +240,7 @@ class _Task:
     # The final answer, if an earlier attempt already had it.
     answer: ModelReply | None
     control: LimitTracker
-    spending: UsageReader
+    spending: UsageTotalsReader
     recording: TaskRecorder
     asking: ModelTurnRunner
     calling: ToolCallScheduler

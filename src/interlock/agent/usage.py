@@ -19,7 +19,7 @@ SINCE = "SELECT facts FROM events WHERE kind = 'turn.completed' AND time_us >= ?
 FRESH_SECONDS = 5.0
 
 
-class UsageReader:
+class UsageTotalsReader:
     """Reads the usage totals that one task's limits need, again when they are old."""
 
     def __init__(

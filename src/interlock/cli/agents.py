@@ -9,7 +9,7 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
 
 if TYPE_CHECKING:
-    from interlock.agent.definitions import AgentDefinition, AgentDirectory, FileProblem
+    from interlock.agent.definitions import AgentDefinition, AgentDirectory, DefinitionProblem
     from interlock.policy.policy import ToolPolicy
 
 app = App(name="agents", help="List, show and check the agents of the workspace.", help_format="plaintext")
@@ -101,7 +101,7 @@ def _brief(agent: "AgentDefinition") -> dict[str, Any]:
     }
 
 
-def _located(folder: "AgentDirectory", problem: "FileProblem") -> dict[str, Any]:
+def _located(folder: "AgentDirectory", problem: "DefinitionProblem") -> dict[str, Any]:
     return {**asdict(problem), "path": str(folder.path / problem.file)}
 
 

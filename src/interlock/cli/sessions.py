@@ -50,11 +50,11 @@ async def list_sessions(
     limit
         Maximum number of sessions.
     """
-    from interlock.sessions.models import SessionGroup
+    from interlock.sessions.models import SessionListFilter
 
     async with open_cli_runtime() as runtime:
         sessions = await runtime.sessions.list_sessions(
-            group=SessionGroup(group), include_archived=archived, limit=limit
+            group=SessionListFilter(group), include_archived=archived, limit=limit
         )
     if json:
         print_json([asdict(session) for session in sessions])

@@ -8,9 +8,9 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 
-from interlock.commands.embedded_commands import commands_in_variable
 from interlock.commands.expansion import ExpansionContext, ShellScope, WordExpander, is_known, unmarked
 from interlock.commands.fork_bombs import is_fork_bomb
+from interlock.commands.option_commands import commands_in_variable
 from interlock.commands.parse import parse
 from interlock.commands.read_builtin import READ_BUILTINS, apply_read_builtin
 from interlock.commands.static_output import static_output
@@ -75,14 +75,14 @@ class ExtractedCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractionResult:
+class ExtractedCommands:
     """The commands, and the texts that could not be parsed, with the directory they would run in."""
 
     commands: list[ExtractedCommand]
     unread: list[tuple[str, str]]
 
 
-def extract_commands(text: str, home: str, folder: str) -> ExtractionResult:
+def extract_commands(text: str, home: str, folder: str) -> ExtractedCommands:
     walker = _Walker(ParseBudget(WORK_PER_CHARACTER * len(text) + WORK_AT_LEAST))
     try:
         walker.script(parse(text), ShellScope(home, folder))
@@ -95,7 +95,7 @@ class _Walker:
     """Walks a script. With `is_judged` false it only computes the output of a script walked before."""
 
     def __init__(self, budget: ParseBudget, depth: int = 0, *, is_judged: bool = True) -> None:
-        self.seen = ExtractionResult([], [])
+        self.seen = ExtractedCommands([], [])
         self._budget = budget
         self._means = ExpansionContext(self._printed, budget)
         self._depth = depth

@@ -1,6 +1,6 @@
 """What a program prints, for the few programs whose output is plain from their arguments.
 
-It sees through `$(printf '\\162\\155')` and, with `text_filters.py`, through `echo … | base64 -d | sh`;
+It sees through `$(printf '\\162\\155')` and, with `filter_output.py`, through `echo … | base64 -d | sh`;
 everything else stays unknown.
 """
 
@@ -8,7 +8,7 @@ import re
 from itertools import takewhile
 
 from interlock.commands.expansion import is_known
-from interlock.commands.text_filters import apply_filter
+from interlock.commands.filter_output import apply_filter
 from interlock.commands.word_parser import BELOW, PATTERN, SOME, UNKNOWN, decode_ansi_escapes
 
 _FORMAT = re.compile(r"%([sbdiqc%])")

@@ -7,8 +7,8 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from interlock.commands.embedded_commands import commands_in_options
 from interlock.commands.expansion import unmarked
+from interlock.commands.option_commands import commands_in_options
 from interlock.commands.word_parser import BELOW, UNKNOWN
 from interlock.commands.wrapper_table import (
     DAEMON,

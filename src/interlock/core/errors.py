@@ -21,7 +21,7 @@
     │   ├── AgentChanged         its file is not the one that the task began with
     │   ├── WorkflowNotFound     ├── WorkflowInvalid  its files have faults (workflow/directory.py)
     │   ├── RunNotFound          ├── WrongRunStatus   its status does not allow it (workflow/run_rows.py)
-    │   └── RunChanged           its stored definition is not the one it was started with
+    │   └── RunDefinitionChanged           its stored definition is not the one it was started with
     ├── ModelError               ends the turn, or the request is retried (models/provider.py)
     ├── SandboxUnavailable       no sandbox can confine a child here (sandbox/jobs.py): none is started
     ├── PreconditionFailed       a unit's condition was not met at its write: decide again

@@ -55,9 +55,9 @@ from interlock.policy.verdict import PolicyLayer
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.sealed_arguments import SealedArgumentStore
 from interlock.tools.threads import CallCancelled
 from interlock.tools.tool import Effect, ToolContext
-from interlock.tools.unredacted_arguments import UnredactedArgumentStore
 
 _log = StructuredLogger(__name__)
 
@@ -122,7 +122,7 @@ class ToolRunner:
         registry: ToolRegistry,
         log: EventLog,
         redactor: Redactor,
-        sealed: UnredactedArgumentStore | None = None,
+        sealed: SealedArgumentStore | None = None,
         present: CurrentPolicy | None = None,
     ) -> None:
         self._present = present

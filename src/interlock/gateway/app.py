@@ -23,10 +23,10 @@ from interlock.db.driver import DbConnection as StoreConnection
 from interlock.gateway.auth import ClientIdentity, CredentialService, LoginRefused
 from interlock.gateway.connection import SocketLimits, WebSocketConnection
 from interlock.gateway.connection_registry import ConnectionRegistry
+from interlock.gateway.login_rate_limit import LoginRateLimiter
 from interlock.gateway.methods import Dispatcher
 from interlock.gateway.metrics import GatewayMetrics
 from interlock.gateway.protocol import STORE_IS_FULL
-from interlock.gateway.rate_limit import LoginRateLimiter
 from interlock.gateway.services import GatewayServices
 from interlock.gateway.uvicorn_protocols import SCOPE_AUTHENTICATED
 from interlock.log.export import export_events

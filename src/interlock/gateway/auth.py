@@ -34,7 +34,7 @@ from interlock.gateway.credentials import (
     new_credential_id,
     new_secret,
 )
-from interlock.gateway.rate_limit import LogThrottle
+from interlock.gateway.login_rate_limit import LogThrottle
 from interlock.log.auth_events import (
     AuthCodeIssued,
     AuthLogin,

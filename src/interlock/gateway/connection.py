@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from interlock.core.keyed_lock import KeyedLock
 from interlock.core.logging import StructuredLogger
 from interlock.gateway.auth import ClientIdentity
+from interlock.gateway.login_rate_limit import TokenBucket
 from interlock.gateway.metrics import GatewayMetrics
 from interlock.gateway.protocol import (
     RESPONSE,
@@ -31,7 +32,6 @@ from interlock.gateway.protocol import (
     parse_request,
     public_error,
 )
-from interlock.gateway.rate_limit import TokenBucket
 
 _log = StructuredLogger(__name__)
 
@@ -58,7 +58,7 @@ class SocketLimits:
 
 
 class WebSocketConnection:
-    """One client. It follows sessions (`hub.py`) and calls methods (`methods/`)."""
+    """One client. It follows sessions (`feed/follow.py`) and calls methods (`methods/`)."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ import uvicorn
 from interlock.core.errors import ConfigurationError
 from interlock.core.logging import StructuredLogger
 from interlock.gateway.app import Gateway
-from interlock.gateway.rate_limit import LogThrottle
+from interlock.gateway.login_rate_limit import LogThrottle
 from interlock.gateway.uvicorn_protocols import (
     SPARE_CONNECTIONS,
     BoundedWebSocketProtocol,

@@ -16,7 +16,7 @@ from websockets.frames import Frame
 from websockets.http11 import Request
 
 from interlock.gateway.connection import SCOPE_RAW_WRITE
-from interlock.gateway.rate_limit import TokenBucket
+from interlock.gateway.login_rate_limit import TokenBucket
 
 # Set in the scope of a request once its credential is known to be valid.
 SCOPE_AUTHENTICATED = "interlock.let_in"

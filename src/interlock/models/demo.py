@@ -21,7 +21,7 @@ from interlock.models.demo_intents import (
 )
 from interlock.models.demo_replies import DemoResult, describe_result, introduction, not_understood
 from interlock.models.message_decoding import (
-    DecodedMessage,
+    DecodedModelMessage,
     conversation_key,
     decode_messages,
     estimate_usage,
@@ -92,7 +92,7 @@ def reply_to(request: ModelRequest) -> ModelReply:
     return replace(reply, usage=estimate_usage(request, reply))
 
 
-def _done(messages: list[DecodedMessage]) -> list[_Done]:
+def _done(messages: list[DecodedModelMessage]) -> list[_Done]:
     results = {message.call_id: message.content for message in messages if message.role == "tool"}
     return [
         _Done(name, _object(arguments), _object(results[call_id], "stdout"))

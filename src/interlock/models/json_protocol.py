@@ -12,7 +12,7 @@ from dataclasses import replace
 import orjson
 
 from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
-from interlock.models.message_decoding import DecodedMessage, decode_messages
+from interlock.models.message_decoding import DecodedModelMessage, decode_messages
 from interlock.models.message_encoding import assistant_message, system_message, user_message
 from interlock.models.provider import (
     FinishReason,
@@ -152,7 +152,7 @@ def _told_of_tools(request: ModelRequest) -> str:
     return "\n".join(lines)
 
 
-def _spoken(messages: list[DecodedMessage]) -> list[bytes]:
+def _spoken(messages: list[DecodedModelMessage]) -> list[bytes]:
     """Results of one turn together, as a user message: such models know no other roles."""
     encoded: list[bytes] = []
     results: list[dict[str, object]] = []
@@ -177,7 +177,7 @@ def _results(results: list[dict[str, object]]) -> bytes:
     return user_message(orjson.dumps({"tool_results": results}).decode())
 
 
-def _as_written(message: DecodedMessage) -> str:
+def _as_written(message: DecodedModelMessage) -> str:
     calls = [{"name": name, "arguments": _value(arguments)} for _, name, arguments in message.calls]
     answer = "" if calls else message.content
     return orjson.dumps({"tool_calls": calls, "final_answer": answer}).decode()

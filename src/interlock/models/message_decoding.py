@@ -13,7 +13,7 @@ _PIECE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedMessage:
+class DecodedModelMessage:
     """One message of the form that `models/message_encoding.py` makes."""
 
     role: str
@@ -22,16 +22,16 @@ class DecodedMessage:
     call_id: str = ""
 
 
-def decode_messages(messages: Iterable[bytes]) -> list[DecodedMessage]:
+def decode_messages(messages: Iterable[bytes]) -> list[DecodedModelMessage]:
     return [_message(orjson.loads(message)) for message in messages]
 
 
-def _message(document: dict[str, Any]) -> DecodedMessage:
+def _message(document: dict[str, Any]) -> DecodedModelMessage:
     calls = tuple(
         (call["id"], call["function"]["name"], call["function"]["arguments"])
         for call in document.get("tool_calls") or ()
     )
-    return DecodedMessage(
+    return DecodedModelMessage(
         document["role"], document.get("content") or "", calls, document.get("tool_call_id", "")
     )
 

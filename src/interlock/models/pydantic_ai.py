@@ -18,7 +18,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from interlock.core.errors import ConfigurationError
-from interlock.models.message_decoding import DecodedMessage, decode_messages
+from interlock.models.message_decoding import DecodedModelMessage, decode_messages
 from interlock.models.provider import (
     FinishReason,
     ModelError,
@@ -131,7 +131,7 @@ class PydanticAIProvider:
 
 
 def _history(
-    conversation: Sequence[DecodedMessage], fitting: re.Pattern[str]
+    conversation: Sequence[DecodedModelMessage], fitting: re.Pattern[str]
 ) -> Iterator[messages.ModelMessage]:
     parts: list[messages.ModelRequestPart] = []
     names: dict[str, str] = {}
@@ -159,7 +159,9 @@ def _history(
         yield messages.ModelRequest(parts=parts)
 
 
-def _response_parts(message: DecodedMessage, fitting: re.Pattern[str]) -> list[messages.ModelResponsePart]:
+def _response_parts(
+    message: DecodedModelMessage, fitting: re.Pattern[str]
+) -> list[messages.ModelResponsePart]:
     parts: list[messages.ModelResponsePart] = []
     if message.content:
         parts.append(messages.TextPart(message.content))

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import escape_control_characters, safe_excerpt
-from interlock.sandbox import git_layout
+from interlock.sandbox import bare_repositories
 from interlock.sandbox.canonical_path import canonicalize, canonicalize_parent
 from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.profile import SandboxProfile
@@ -34,7 +34,7 @@ _CHANGED = frozenset({errno.ELOOP, errno.EXDEV})
 _FOLDER = os.O_PATH | os.O_DIRECTORY
 
 # By the spelling that the most forgiving file system compares.
-_GIT_NAMES = {fold_name(name): name for name in (*git_layout.PARTS, *git_layout.CONTROLS)}
+_GIT_NAMES = {fold_name(name): name for name in (*bare_repositories.PARTS, *bare_repositories.CONTROLS)}
 
 # Parts of a path that are no names.
 _UNPLAIN = frozenset({"", ".", ".."})
@@ -250,13 +250,13 @@ class PathResolver:
                 continue
             above = place.root.joinpath(*place.parts[:depth])
             shown = escape_control_characters(str(above))
-            there = git_layout.git_parts_in(str(above))
-            if git_layout.is_repository(there):
+            there = bare_repositories.git_parts_in(str(above))
+            if bare_repositories.is_repository(there):
                 is_part = is_removed and depth == len(place.parts) - 1
-                if name not in git_layout.CONTROLS and not is_part:
+                if name not in bare_repositories.CONTROLS and not is_part:
                     continue
                 reason = f"is part of the git repository {shown}, which git would obey"
-            elif git_layout.is_repository(there | {name}):
+            elif bare_repositories.is_repository(there | {name}):
                 reason = f"would turn {shown} into a git repository, whose config git obeys"
             else:
                 continue

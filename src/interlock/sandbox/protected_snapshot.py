@@ -18,7 +18,7 @@ from pathlib import Path
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.logging import StructuredLogger
-from interlock.sandbox import git_layout
+from interlock.sandbox import bare_repositories
 from interlock.sandbox.directory_walk import DirectoryEntry, walk
 from interlock.sandbox.globs import Glob, expand_braces
 from interlock.sandbox.nested_repositories import find_directories_with
@@ -248,8 +248,8 @@ class ProtectedSnapshot:
         scan: PatternScan = _MEMORY.take(key, lambda: PatternScan(base, "", _layout_in(base)), base)
         self._before.keys.append(key)
         self._before.layouts.append(scan)
-        if git_layout.is_repository({place.name for place in scan.found or ()}):
-            for name in git_layout.CONTROLS:
+        if bare_repositories.is_repository({place.name for place in scan.found or ()}):
+            for name in bare_repositories.CONTROLS:
                 self._take(self._before.protected, "protected", self._place(base, (name,)))
 
     def _remember_nested(self, root: Path) -> None:
@@ -346,10 +346,10 @@ class ProtectedSnapshot:
         They are not removed: a person may have asked for that repository.
         """
         before, now = scan.found or frozenset(), _layout_in(scan.place)
-        if git_layout.is_repository({place.name for place in before}):
+        if bare_repositories.is_repository({place.name for place in before}):
             return
-        added = sorted(now - before, key=lambda place: git_layout.PARTS.index(place.name))
-        while git_layout.is_repository({place.name for place in now}):
+        added = sorted(now - before, key=lambda place: bare_repositories.PARTS.index(place.name))
+        while bare_repositories.is_repository({place.name for place in now}):
             place = added.pop(0)
             now -= {place}
             shown = self._shown(place)
@@ -455,11 +455,13 @@ def _restore_above(parent: OpenParent, before: TreeSnapshot) -> bool:
 
 def _put_back_head(parent: OpenParent, before: TreeSnapshot) -> bool:
     """`git switch` rewrites it. Only what git would not accept is undone."""
-    return not git_layout.is_valid_head(parent.descriptor, parent.name) and restore_snapshot(parent, before)
+    return not bare_repositories.is_valid_head(parent.descriptor, parent.name) and restore_snapshot(
+        parent, before
+    )
 
 
 def _layout_in(base: ResolvedPath) -> frozenset[ResolvedPath]:
-    return frozenset(path_below(base, (name,)) for name in git_layout.git_parts_in(base.asked))
+    return frozenset(path_below(base, (name,)) for name in bare_repositories.git_parts_in(base.asked))
 
 
 def _move_aside(parent: OpenParent) -> str:

@@ -33,8 +33,8 @@ from interlock.sessions.models import (
     Message,
     Role,
     Session,
-    SessionGroup,
     SessionKind,
+    SessionListFilter,
     session_from_row,
 )
 from interlock.sessions.storable_message import StorableMessage, make_storable, require_session
@@ -80,7 +80,12 @@ def new_session_id() -> str:
 
 
 def read_sessions(
-    connection: DbConnection, group: SessionGroup, *, include_archived: bool, limit: int, offset: int = 0
+    connection: DbConnection,
+    group: SessionListFilter,
+    *,
+    include_archived: bool,
+    limit: int,
+    offset: int = 0,
 ) -> list[Session]:
     """The sessions of the group, the most recently used first."""
     parameters = (1 if include_archived else 0, group.value, group.value, limit, offset)
@@ -173,7 +178,7 @@ class SessionManager:
     async def list_sessions(
         self,
         *,
-        group: SessionGroup = SessionGroup.chats,
+        group: SessionListFilter = SessionListFilter.chats,
         include_archived: bool = False,
         limit: int = 100,
         offset: int = 0,

@@ -17,7 +17,7 @@ class SessionKind(StrEnum):
     run = "run"
 
 
-class SessionGroup(StrEnum):
+class SessionListFilter(StrEnum):
     """Where a session is listed: with the chats, or with those of single commands."""
 
     chats = "chats"
@@ -53,8 +53,10 @@ class Session:
     model: str | None = None
 
     @property
-    def group(self) -> SessionGroup:
-        return SessionGroup.commands if self.opened_by in {EXEC, TOOL_CALL} else SessionGroup.chats
+    def group(self) -> SessionListFilter:
+        return (
+            SessionListFilter.commands if self.opened_by in {EXEC, TOOL_CALL} else SessionListFilter.chats
+        )
 
 
 def session_from_row(row: Row) -> Session:

@@ -13,7 +13,7 @@ from interlock.core.text import sanitize_text
 from interlock.db.driver import DbConnection
 from interlock.redaction.redactor import MARK
 from interlock.sessions.manager import read_sessions
-from interlock.sessions.models import Session, SessionGroup
+from interlock.sessions.models import Session, SessionListFilter
 
 _SAID = """
 SELECT seq, content FROM messages
@@ -95,7 +95,7 @@ def _sessions(connection: DbConnection) -> Iterator[Session]:
     """Archived ones too, but no deleted ones."""
     for offset in range(0, MAX_SESSIONS, _SESSIONS_AT_ONCE):
         found = read_sessions(
-            connection, SessionGroup.all, include_archived=True, limit=_SESSIONS_AT_ONCE, offset=offset
+            connection, SessionListFilter.all, include_archived=True, limit=_SESSIONS_AT_ONCE, offset=offset
         )
         yield from found
         if len(found) < _SESSIONS_AT_ONCE:

@@ -20,7 +20,7 @@ from interlock.tools.mcp.connection_pool import McpConnectionPool
 from interlock.tools.mcp.repository import McpRepository, StoredMcpServer
 from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.server_config import AddServerRequest
-from interlock.tools.mcp.server_launch import LaunchPolicy
+from interlock.tools.mcp.server_job import LaunchPolicy
 from interlock.tools.mcp.service import McpService, tool_json
 from interlock.tools.mcp.tool_classification import ClassifyRequest
 from interlock.tools.registry import ToolRegistry

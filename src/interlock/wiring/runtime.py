@@ -53,10 +53,10 @@ from interlock.tools.files.write_operations import WriteServices
 from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.sealed_arguments import SealedArgumentStore
 from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
 from interlock.tools.tool import BaseTool
-from interlock.tools.unredacted_arguments import UnredactedArgumentStore
 from interlock.wiring.authority import AuthoritySource
 from interlock.wiring.authority_inputs import (
     NO_SANDBOX,
@@ -112,7 +112,7 @@ class Runtime:
     authority: AuthoritySource
     runner: ToolRunner
     # The unmasked arguments of calls where the log masks them.
-    sealed: UnredactedArgumentStore
+    sealed: SealedArgumentStore
     sandbox: BackendSelection
     authority_inputs: AuthorityInputs
     # None: content is kept for ever.
@@ -134,7 +134,7 @@ class ToolResources(NamedTuple):
 
     kept: UndoStore
     outputs: OutputSpool
-    sealed: UnredactedArgumentStore
+    sealed: SealedArgumentStore
     sandbox: BackendSelection
     roots: tuple[Path, ...]
 
@@ -242,7 +242,7 @@ def _tool_resources(
     return ToolResources(
         UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
         outputs,
-        UnredactedArgumentStore(settings.state_dir / "sealed"),
+        SealedArgumentStore(settings.state_dir / "sealed"),
         sandbox,
         roots,
     )
@@ -341,7 +341,7 @@ def _tools(
 
 
 def _retention(
-    settings: Settings, database: Database, log: EventLog, sealed: UnredactedArgumentStore
+    settings: Settings, database: Database, log: EventLog, sealed: SealedArgumentStore
 ) -> RetentionSweeper | None:
     days = settings.retention_days
     return (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from interlock.agent.definitions import FileProblem
+from interlock.agent.definitions import DefinitionProblem
 from interlock.agent.regular_files import (
     InvalidFile,
     decode_text,
@@ -73,7 +73,7 @@ class WorkflowCheck:
 
     name: str
     workflow: Workflow | None
-    problems: tuple[FileProblem, ...]
+    problems: tuple[DefinitionProblem, ...]
 
 
 class WorkflowDirectory:
@@ -127,7 +127,7 @@ class _Read:
 
     texts: WorkflowSource
     workflow: Workflow | None
-    problems: tuple[FileProblem, ...]
+    problems: tuple[DefinitionProblem, ...]
 
 
 class _DirectoryReader:
@@ -182,9 +182,9 @@ class _DirectoryReader:
         meant = sorted(name for name in found if NAME.fullmatch(name) and (self._path / name).is_dir())
         return meant[:MAX_WORKFLOWS]
 
-    def _nested(self, workflow: Workflow, path: tuple[str, ...]) -> list[FileProblem]:
+    def _nested(self, workflow: Workflow, path: tuple[str, ...]) -> list[DefinitionProblem]:
         """A subworkflow must exist, be valid, and not contain this one."""
-        problems: list[FileProblem] = []
+        problems: list[DefinitionProblem] = []
         inside: dict[str, Workflow] = {}
         for node in workflow.nodes.values():
             name = node.workflow
@@ -206,23 +206,23 @@ class _DirectoryReader:
                     reason = faults[0].text if faults else ""
                     inside[node.name] = inner.workflow
             if reason:
-                problems.append(FileProblem(GRAPH_FILE, node.line, reason))
+                problems.append(DefinitionProblem(GRAPH_FILE, node.line, reason))
         return [*problems, *inner_problems(workflow, inside)]
 
     def _lacks_agents(self, workflow: Workflow) -> bool:
         return any(True for _ in agent_problems(workflow, self.agents))
 
-    def _texts(self, name: str, problems: list[FileProblem]) -> WorkflowSource:
+    def _texts(self, name: str, problems: list[DefinitionProblem]) -> WorkflowSource:
         graph, files = "", dict[str, str]()
         with open_directory(self._path / name) as folder:
             found = [] if folder is None else sorted(filter(_is_meant, list_names(folder)))
             if GRAPH_FILE not in found:
-                problems.append(FileProblem(GRAPH_FILE, 1, "is missing"))
+                problems.append(DefinitionProblem(GRAPH_FILE, 1, "is missing"))
             for file in found[: MAX_NODES + 1]:
                 try:
                     text = _text(folder, file)
                 except InvalidFile as unfit:
-                    problems.append(FileProblem(file, unfit.line, unfit.reason))
+                    problems.append(DefinitionProblem(file, unfit.line, unfit.reason))
                     continue
                 if file == GRAPH_FILE:
                     graph = text
@@ -231,7 +231,7 @@ class _DirectoryReader:
         return WorkflowSource(graph, files)
 
 
-def _is_whole(problems: Sequence[FileProblem]) -> bool:
+def _is_whole(problems: Sequence[DefinitionProblem]) -> bool:
     """Whether the graph itself has no faults, so that missing parts are really missing."""
     return all(problem.file != GRAPH_FILE for problem in problems)
 

@@ -53,8 +53,8 @@ from interlock.workflow.state_machine import (
     AbandonRun,
     CompleteNode,
     EnterNode,
-    FailNode,
     FinishRun,
+    MarkNodeFailed,
     Move,
     NodePosition,
     VisitStatus,
@@ -209,7 +209,7 @@ class _RunTransaction:
                 )
             case WorkOnStep(place):
                 return self._work(self.run_state.newest(place))
-            case FailNode(place, reason):
+            case MarkNodeFailed(place, reason):
                 self.failed(self.run_state.newest(place), VisitStatus.failed, reason, "")
             case FinishRun(outcome):
                 steps = self.run_state.steps

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Collection, Iterator, Mapping
 
-from interlock.agent.definitions import FileProblem
+from interlock.agent.definitions import DefinitionProblem
 from interlock.core.text import safe_excerpt
 from interlock.workflow.graph import DONE, NodeKind, Workflow, WorkflowEdge, WorkflowNode
 from interlock.workflow.parser import GRAPH_FILE, NAME, SUFFIX
@@ -11,32 +11,34 @@ from interlock.workflow.parser import GRAPH_FILE, NAME, SUFFIX
 _PASSED = frozenset({NodeKind.decision, NodeKind.merge})
 
 
-def graph_problems(workflow: Workflow) -> Iterator[FileProblem]:
+def graph_problems(workflow: Workflow) -> Iterator[DefinitionProblem]:
     """The problems of one workflow by itself, by line."""
     found = [*_shape(workflow), *_ways(workflow), *_ends(workflow), *_conditions(workflow)]
-    yield from (FileProblem(GRAPH_FILE, line, text) for line, text in sorted(set(found)))
+    yield from (DefinitionProblem(GRAPH_FILE, line, text) for line, text in sorted(set(found)))
 
 
-def inner_problems(workflow: Workflow, inner: Mapping[str, Workflow]) -> Iterator[FileProblem]:
+def inner_problems(workflow: Workflow, inner: Mapping[str, Workflow]) -> Iterator[DefinitionProblem]:
     """Conditions on outcomes that a subworkflow never has. `inner` maps nodes to their workflows."""
     for name, run_there in inner.items():
         for edge in workflow.edges_from(name):
             if edge.label and edge.label not in run_there.ends:
                 told = f"no end of {run_there.name} has the outcome '{edge.label}'"
-                yield FileProblem(GRAPH_FILE, edge.line, told + _hint(edge.label, run_there.ends))
+                yield DefinitionProblem(GRAPH_FILE, edge.line, told + _hint(edge.label, run_there.ends))
     ends = {name: run_there.ends for name, run_there in inner.items()}
     for line, text in sorted(set(_never(workflow, ends))):
-        yield FileProblem(GRAPH_FILE, line, text)
+        yield DefinitionProblem(GRAPH_FILE, line, text)
 
 
-def agent_problems(workflow: Workflow, agents: Collection[str]) -> Iterator[FileProblem]:
+def agent_problems(workflow: Workflow, agents: Collection[str]) -> Iterator[DefinitionProblem]:
     """Agents that are named but missing."""
     if workflow.agent is not None and workflow.agent not in agents:
-        yield FileProblem(GRAPH_FILE, workflow.agent_line, _no_agent(workflow.agent, agents))
+        yield DefinitionProblem(GRAPH_FILE, workflow.agent_line, _no_agent(workflow.agent, agents))
     for node in workflow.nodes.values():
         brief = node.brief
         if brief is not None and brief.agent is not None and brief.agent not in agents:
-            yield FileProblem(f"{node.name}{SUFFIX}", brief.agent_line, _no_agent(brief.agent, agents))
+            yield DefinitionProblem(
+                f"{node.name}{SUFFIX}", brief.agent_line, _no_agent(brief.agent, agents)
+            )
 
 
 def _no_agent(name: str, agents: Collection[str]) -> str:

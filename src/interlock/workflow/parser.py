@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from interlock.agent.definitions import FileProblem
+from interlock.agent.definitions import DefinitionProblem
 from interlock.agent.front_matter import FrontMatterDocument, FrontMatterEntry, parse_front_matter
 from interlock.agent.regular_files import InvalidFile, strip_comments
 from interlock.agent.tool_policy_keys import TOOL_KEYS, read_tool_policy, split_list, unknown_key_message
@@ -53,7 +53,7 @@ class WorkflowParser:
 
     name: str
     known_tools: Collection[str]
-    problems: list[FileProblem] = field(default_factory=list)
+    problems: list[DefinitionProblem] = field(default_factory=list)
 
     def workflow(self, graph: str, files: Mapping[str, str]) -> Workflow | None:
         """Parse the workflow; None if the graph is unreadable. With problems it must not be used."""
@@ -72,7 +72,7 @@ class WorkflowParser:
         return _Graph(self, document, TomlLocations(graph), files).workflow()
 
     def fault(self, file: str, line: int, text: str) -> None:
-        self.problems.append(FileProblem(file, line, text))
+        self.problems.append(DefinitionProblem(file, line, text))
 
 
 class _Graph:

@@ -31,7 +31,7 @@ class WrongRunStatus(UserError):
     code = "RUN_STATUS"
 
 
-class RunChanged(UserError):
+class RunDefinitionChanged(UserError):
     """The stored workflow of a run is not the one it started with."""
 
     code = "RUN_CHANGED"
@@ -77,7 +77,7 @@ class WorkflowRun:
         if self.definition is None:
             raise WrongRunStatus(f"the content of run {self.session_id} has been erased")
         if sha256(self.definition.encode()).hexdigest() != self.digest:
-            raise RunChanged(
+            raise RunDefinitionChanged(
                 f"the stored workflow of run {self.session_id} is not the one it started with; "
                 "stop the run, find out who changed the store (interlock events verify), and "
                 "start a new run"

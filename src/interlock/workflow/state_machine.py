@@ -82,7 +82,7 @@ class WorkOnStep:
 
 
 @dataclass(frozen=True, slots=True)
-class FailNode:
+class MarkNodeFailed:
     """The next node is unclear: the run waits here for a person."""
 
     place: NodePosition
@@ -101,7 +101,7 @@ class AbandonRun:
     reason: str
 
 
-Move = EnterNode | CompleteNode | WorkOnStep | FailNode | FinishRun | AbandonRun
+Move = EnterNode | CompleteNode | WorkOnStep | MarkNodeFailed | FinishRun | AbandonRun
 # A node to process: to be entered, or left with an outcome.
 _Todo = tuple[NodePosition, str | None] | None
 
@@ -211,7 +211,7 @@ class RunStateMachine:
     def _leave(self, place: NodePosition, outcome: str, moves: list[Move]) -> _Todo:
         way = self._way(place, outcome)
         if isinstance(way, str):
-            moves.append(FailNode(place, way))
+            moves.append(MarkNodeFailed(place, way))
             return None
         is_decision = self.book.node(place).kind is NodeKind.decision
         came_to = outcome or way.label or (way.target if is_decision else DONE)

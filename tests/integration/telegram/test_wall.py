@@ -160,7 +160,7 @@ async def test_a_chat_is_left_though_somebody_writes_just_then():
 
     for turns_of_the_loop in range(6):
         wall = ChatOutbox(Bot(), 42, PACE, BotRateLimiter(PACE))
-        chat = ChatConversation(wall, services=None, records=Away(), commands=None, house=None)
+        chat = ChatConversation(wall, services=None, records=Away(), commands=None, task_display=None)
         running = asyncio.create_task(chat.run())
         await asyncio.sleep(0.02)
         chat.wake()

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.log.verify.event_log import verify
-from interlock.workflow.run_rows import RunChanged, RunStatus
+from interlock.workflow.run_rows import RunDefinitionChanged, RunStatus
 from tests.harness.workflows import open_workflow_harness
 from tests.integration.workflow.graphs import ASKING, SIMPLE, TWO, said
 
@@ -32,13 +32,13 @@ async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be
         session = (await harness.run("two")).run.session_id
         question = await harness.until_waiting(session)
         change(tmp_path, "UPDATE runs SET definition = replace(definition, 'careful', 'careless')")
-        with pytest.raises(RunChanged, match="is not the one it started with"):
+        with pytest.raises(RunDefinitionChanged, match="is not the one it started with"):
             await harness.agent_runtime.prompts.prepare(session, ToolMode.coding)
         await harness.agent_runtime.runtime.questions.answer(question, {"confirmed": True}, who="ada")
         stuck = await harness.work(session)
         assert stuck.run.status is RunStatus.paused
         assert "is not the one it started with" in stuck.run.reason
-        with pytest.raises(RunChanged):
+        with pytest.raises(RunDefinitionChanged):
             await harness.agent_runtime.runs.retry(session, who="ada")
         assert (await harness.agent_runtime.runs.stop(session, who="ada")).status is RunStatus.stopped
 

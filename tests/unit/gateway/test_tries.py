@@ -1,6 +1,6 @@
 """Rates: whoever tries too often is slowed down, and nobody is kept out for it."""
 
-from interlock.gateway.rate_limit import (
+from interlock.gateway.login_rate_limit import (
     LOGINS_PER_SECOND,
     LOGINS_PER_SECOND_PER_ADDRESS,
     MAX_TRACKED_ADDRESSES,

@@ -42,11 +42,11 @@ async def test_who_stops_listening_is_forgotten():
     notifier = BusNotifier()
     notifier.notify("nobody hears this")
     rings, first = await listening(notifier)
-    assert len(notifier._ears) == 1
+    assert len(notifier._subscribers) == 1
     first.cancel()
     await asyncio.wait({first})
     await rings.aclose()
-    assert notifier._ears == set()
+    assert notifier._subscribers == set()
 
 
 async def test_a_stir_of_another_process_is_told_apart_from_a_ring():

@@ -19,7 +19,7 @@ LAUNCHED = (
         "process_tree",
         "job_message",
         "job_exec",
-        "metadata_syscalls",
+        "metadata_syscall_handler",
     ),
     *("job_monitor", "pids_cgroup", "supervisor", "launcher"),
 )

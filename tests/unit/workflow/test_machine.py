@@ -10,8 +10,8 @@ from interlock.workflow.state_machine import (
     AbandonRun,
     CompleteNode,
     EnterNode,
-    FailNode,
     FinishRun,
+    MarkNodeFailed,
     NodePosition,
     PastVisit,
     RunStateMachine,
@@ -49,7 +49,7 @@ class Run:
                     self.seen.append(PastVisit(place, VisitStatus.active))
                 case CompleteNode(place, outcome, _):
                     self.close(place, VisitStatus.completed, outcome)
-                case FailNode(place, _):
+                case MarkNodeFailed(place, _):
                     self.close(place, VisitStatus.failed, "")
                     self.end = move
                 case WorkOnStep(place):
@@ -106,7 +106,7 @@ def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
 
 def test_a_step_that_lists_its_outcomes_must_say_one():
     run = Run(reviewed()).come_to().come_to().come_to("")
-    assert run.end == FailNode(
+    assert run.end == MarkNodeFailed(
         NodePosition("", "review"), "review did not name its outcome (one of: approve, needs_work)"
     )
 
@@ -134,7 +134,7 @@ def test_labels_are_chosen_by_the_step_and_a_default_by_nobody():
     assert Run(workflow).come_to("yes").end == FinishRun("b")
     assert Run(workflow).come_to("no").end == FinishRun("c")
     unsaid = Run(workflow).come_to("")
-    assert unsaid.end == FailNode(NodePosition("", "a"), "a did not choose an edge (valid: yes, no)")
+    assert unsaid.end == MarkNodeFailed(NodePosition("", "a"), "a did not choose an edge (valid: yes, no)")
     with_default = small(edge("a", "b", "yes"), edge("a", "c", "no", default=True))
     assert Run(with_default).come_to("").end == FinishRun("c")
 
@@ -150,7 +150,7 @@ def test_a_label_with_a_condition_is_open_only_while_it_holds():
 
 def test_two_conditions_that_hold_are_a_clear_fault():
     workflow = small(edge("a", "b", condition="true", line=4), edge("a", "c", condition="true", line=9))
-    assert Run(workflow).come_to("").end == FailNode(
+    assert Run(workflow).come_to("").end == MarkNodeFailed(
         NodePosition("", "a"), "more than one condition holds at a (lines 4 and 9); only one may hold"
     )
 
@@ -229,7 +229,7 @@ def test_any_run_moves_along_edges_ends_and_keeps_what_it_completed(workflow, ou
         if run.at is None:
             break
         run.come_to(outcome)
-    assert isinstance(run.end, FinishRun | AbandonRun | FailNode)
+    assert isinstance(run.end, FinishRun | AbandonRun | MarkNodeFailed)
     steps = [place for place, _ in run.completed if workflow.nodes[place.node].kind is NodeKind.step]
     assert len(steps) <= workflow.max_steps
     for name, node in workflow.nodes.items():
@@ -248,7 +248,7 @@ def test_a_graph_without_problems_never_leaves_a_run_without_a_way_where_the_out
             break
         place = run.at
         run.come_to(outcome)
-        if isinstance(run.end, FailNode):
+        if isinstance(run.end, MarkNodeFailed):
             # Then it was a decision behind it that two conditions held at.
             assert run.end.place != place
             assert "more than one condition" in run.end.reason
@@ -302,8 +302,8 @@ def test_a_visit_that_says_nothing_has_not_said_what_the_one_before_it_said():
 def test_a_silent_visit_pauses_where_there_is_no_default_whatever_was_said_before():
     graph = OUTSPOKEN.replace("default = true", "condition = 'review.outcome == \"needs_work\"'")
     run = Run(read(graph, OUTSPOKEN_FILES)[0]).come_to("approve").come_to("again").come_to("")
-    assert isinstance(run.end, FailNode)
+    assert isinstance(run.end, MarkNodeFailed)
     assert "did not name its outcome" in run.end.reason
     listed = OUTSPOKEN_FILES | {"review.md": "Look.\n"}
     silent = Run(read(graph.replace('"approve"', '"done"'), listed)[0]).come_to("done").come_to("again")
-    assert isinstance(silent.come_to("").end, FailNode)
+    assert isinstance(silent.come_to("").end, MarkNodeFailed)

@@ -32,8 +32,8 @@ from interlock.channels.telegram.errors import (
     ChatUnavailable,
     InvalidBotToken,
     MessageNotFound,
-    MessageRejected,
     PollingConflict,
+    TelegramMessageRejected,
     TelegramRateLimited,
     TelegramUnreachable,
 )
@@ -231,11 +231,15 @@ def _faults() -> Iterator[None]:
         raise TelegramUnreachable(type(error).__name__) from None
 
 
-def _refusal(message: str) -> MessageNotFound | ChatUnavailable | MessageRejected:
+def _refusal(message: str) -> MessageNotFound | ChatUnavailable | TelegramMessageRejected:
     said = message.lower()
     if any(words in said for words in _GONE):
         return MessageNotFound(message)
-    return ChatUnavailable(message) if any(words in said for words in _CLOSED) else MessageRejected(message)
+    return (
+        ChatUnavailable(message)
+        if any(words in said for words in _CLOSED)
+        else TelegramMessageRejected(message)
+    )
 
 
 def _entity(entity: TextEntity) -> MessageEntity:

@@ -35,5 +35,5 @@ class MessageNotFound(TelegramApiError):
     """The message does not exist, or can no longer be changed."""
 
 
-class MessageRejected(TelegramApiError):
+class TelegramMessageRejected(TelegramApiError):
     """Telegram rejects the message in every format we have."""

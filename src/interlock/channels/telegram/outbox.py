@@ -17,8 +17,8 @@ from interlock.channels.telegram.errors import (
     ChatUnavailable,
     InvalidBotToken,
     MessageNotFound,
-    MessageRejected,
     TelegramApiError,
+    TelegramMessageRejected,
     TelegramRateLimited,
     TelegramUnreachable,
 )
@@ -222,7 +222,11 @@ class ChatOutbox:
             outgoing.message_id = outgoing.shown = None
             if outgoing.wanted is None:
                 await self._brought(outgoing, None)
-        elif isinstance(fault, MessageRejected) and not outgoing.plain and outgoing.wanted is not None:
+        elif (
+            isinstance(fault, TelegramMessageRejected)
+            and not outgoing.plain
+            and outgoing.wanted is not None
+        ):
             outgoing.plain = True
         elif isinstance(fault, ChatUnavailable):
             _log.warning("telegram_chat_closed", chat=self.chat_id, reason=str(fault))

@@ -26,7 +26,7 @@ from interlock.gateway.methods.chat import follow
 from interlock.gateway.protocol import MethodParams, NoParams
 from interlock.gateway.services import GatewayServices, Json
 from interlock.runtime.task_rows import read_open_statuses
-from interlock.sessions.models import SessionGroup
+from interlock.sessions.models import SessionListFilter
 from interlock.sessions.search import search_sessions
 from interlock.sessions.slash_commands import Surface, slash_commands_for
 from interlock.sessions.storable_message import require_session
@@ -93,7 +93,7 @@ class SessionSetModelParams(MethodParams):
 async def list_sessions(call: MethodCall[SessionListParams]) -> Json:
     params = call.params
     found = await call.services.sessions.list_sessions(
-        group=SessionGroup(params.group),
+        group=SessionListFilter(params.group),
         include_archived=params.archived,
         limit=params.limit,
         offset=params.offset,

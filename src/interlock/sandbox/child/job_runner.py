@@ -1,11 +1,9 @@
-"""Runs one job for a backend that starts a process per job, and ends it with all it started.
+"""Runs one job for a backend that starts a process per job, and ends it with everything it started.
 
 The server starts it in an isolated interpreter: plain (`unconfined_backend.py`), or as the first process of
-new namespaces (`bubblewrap.py`), where a job cannot signal it and everything dies with it. It receives the
-job over a socket, checks that the mounts are what was judged, runs and monitors the job, and reports how it
-ended. If the server dies, everything dies.
-
-It imports nothing of Interlock but what the launcher loads.
+new namespaces (`bubblewrap_backend.py`), where a job cannot signal it and everything dies with it. It
+receives the job over a socket, checks that what was mounted is what was judged, runs and monitors it, and
+reports how it ended. If the server dies, everything dies.
 """
 
 import _socket

@@ -68,10 +68,10 @@ def main(descriptor: int) -> None:
     # No garbage collection, so that forks keep sharing memory; nothing here makes cycles.
     gc.disable()
     gc.freeze()
-    Launcher(channel, shared).serve()
+    LauncherLoop(channel, shared).serve()
 
 
-class Launcher:
+class LauncherLoop:
     def __init__(self, channel: _socket.socket, shared: SupervisorSetup) -> None:
         self._channel = channel
         self._shared = shared

@@ -23,7 +23,7 @@ from interlock.tools.mcp.repository import (
     ToolNotListed,
 )
 from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
-from interlock.tools.mcp.server_launch import first_unreadable_path
+from interlock.tools.mcp.server_job import first_unreadable_path
 from interlock.tools.mcp.tool import McpTool, McpToolServices
 from interlock.tools.mcp.tool_classification import ClassifyRequest, make_tool_class
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, McpToolDefinition, check_listing

@@ -111,7 +111,7 @@ class ApiClient {
     setTimeout(() => socket === this.#socket && this.state === 'connecting' && this.#closed(0), CONNECT_MS);
   }
 
-  /** A socket that is refused does not say why; this does. null: nobody answered. */
+  /** A refused socket gives no reason; this request does. null: no answer. */
   async #mayEnter() {
     const giving = new AbortController();
     const timer = setTimeout(() => giving.abort(), CONNECT_MS);

@@ -102,7 +102,7 @@ function inline(it) {
     case 'link':
       return link(it, it.kids.map(inline));
     case 'image':
-      // An image would be a request to somebody else's server.
+      // An image would be a request to another server.
       return link(it, [t('markdown.image'), ' ', it.kids.map(inline)]);
     default:
       return '';

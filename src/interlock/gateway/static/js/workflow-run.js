@@ -96,7 +96,7 @@ class WorkflowRunView extends PageElement {
     }
   }
 
-  /** Where it has come to, for whoever listens; once for each place, and nothing about what was before. */
+  /** Announces the run's position to screen readers, once for each position. */
   #tell(shown) {
     const at = currentVisit(shown);
     const words = at

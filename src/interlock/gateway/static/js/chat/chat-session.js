@@ -20,7 +20,7 @@ const isWaiting = ({ error }) => error?.code === 'DISCONNECTED';
 const unsent = new Map();
 
 api.onState((state) => {
-  // Whoever logs in next is perhaps somebody else.
+  // The next login may be another person.
   if (state === 'login') unsent.clear();
   if (state === 'open') for (const [id, messages] of unsent) deliverLeft(id, messages);
 });
@@ -177,7 +177,7 @@ export class ChatSession {
     api.request('session.subscribe', { session_id: this.id, after_seq: after }).catch(() => {});
   }
 
-  /** Only what ends while somebody looks: what had ended before is no news. */
+  /** Only tasks that end while the page is open: earlier ends are not announced. */
   #tellEnds() {
     const ended = tasksOf(this.state).filter(hasEnded);
     if (this.#ended === null || this.state.lastSeq <= (this.firstSeq ?? Infinity)) {

@@ -295,7 +295,7 @@ class ChatView extends PageElement {
     this.#chat?.send(text);
   }
 
-  /** The session begins with its first message, so that nobody collects empty ones. */
+  /** The session is created with its first message, so that no empty ones pile up. */
   async #begin(text) {
     if (this.starting) {
       this.#behind.push(text);

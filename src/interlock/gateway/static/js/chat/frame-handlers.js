@@ -137,7 +137,7 @@ function asked(call, data) {
   return { ...call, tool: data.tool_name, calledAs: data.called_as ?? '', arguments: data.arguments };
 }
 
-/** What was denied stays denied, whatever is told of it later. */
+/** A denied call stays denied, whatever later frames say. */
 function result(call, data) {
   const tool = call.tool || data.tool_name;
   if (call.status === 'denied') return { ...call, tool };

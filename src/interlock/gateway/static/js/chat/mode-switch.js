@@ -43,7 +43,7 @@ function openExplanation({ mode, wanted }) {
   );
 }
 
-/** Somebody asked for it by name. */
+/** The person typed the mode's name. */
 function notOpen(wanted) {
   if (!wanted || api.info?.open_modes?.includes(wanted)) return nothing;
   return html`<div class="notice warn">${icon('warn')}<p>${t('mode.not_open', { mode: wanted })}</p></div>`;

@@ -34,7 +34,7 @@ export function reduce(state, frame) {
   if (frame.session_id !== state.sessionId) return state;
   const { seq } = frame;
   if (typeof seq !== 'number') return unnumbered(state, frame);
-  // It is the past, told again, and after it the running text is told from its beginning.
+  // A replay of the past; the running text follows from its beginning.
   if (seq <= state.lastSeq) return resume(state);
   const seenSeq = Math.max(seq, state.seenSeq);
   if (seq > state.lastSeq + 1) return { ...resume(state), seenSeq };
@@ -181,7 +181,7 @@ export function workedMs({ startedUs, lastUs, waitedUs }) {
   return startedUs && lastUs ? (lastUs - startedUs - waitedUs) / 1000 : null;
 }
 
-/** What somebody said here, once where it was said again and again. @param {State} state @param {string} who */
+/** The messages of one person, without repetitions. @param {State} state @param {string} who */
 export function messagesBy(state, who) {
   const said = tasksOf(state).filter((task) => task.message && (!task.who || task.who === who));
   return said.map((task) => task.message.content).filter((text, at, all) => text !== all[at - 1]);

@@ -14,7 +14,7 @@ export class ScrollPosition {
     this.#find = find;
   }
 
-  /** Something grew. Nobody is moved upwards: he may be filling in a question that is longer than the window. */
+  /** Content grew. Never scroll up: the person may be filling in a question longer than the window. */
   keep() {
     const scroller = this.#find();
     if (this.sticks) scroller.scrollTop = Math.max(scroller.scrollTop, aim(scroller));
@@ -57,7 +57,7 @@ export class ScrollPosition {
   }
 }
 
-/** What is looked at when nobody scrolls: the end, or the head of a question that has no room above it. */
+/** Where to be without scrolling: the end, or the head of a question that fills the window. */
 function aim(scroller) {
   const end = scroller.scrollHeight - scroller.clientHeight;
   const question = [...scroller.querySelectorAll('.question.open')].at(-1);

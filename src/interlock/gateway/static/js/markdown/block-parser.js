@@ -129,7 +129,7 @@ function fenced(lines, at, [, indent, mark, info]) {
   const strip = new RegExp(`^ {0,${indent.length}}`);
   const code = lines.slice(at + 1, end).map((line) => (indent ? line.replace(strip, '') : line));
   const open = end >= lines.length;
-  // All of it, not the language alone: whoever approves a text has seen every word of it.
+  // All of it, not only the language: a person who approves a text must see every word.
   return { block: { t: 'code', lang: info.trim(), v: code.join('\n'), open }, end: end + 1 };
 }
 

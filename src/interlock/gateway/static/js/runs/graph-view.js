@@ -1,4 +1,4 @@
-/** The graph of a workflow, drawn; and the same as a list, for whoever does not see it. */
+/** The graph of a workflow, and the same as a list for screen readers. */
 import { html, nothing, svg } from 'lit';
 import { icon } from '../views/components.js';
 import { hasText, t } from '../i18n.js';

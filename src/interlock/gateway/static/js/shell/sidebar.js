@@ -230,7 +230,7 @@ class Sidebar extends PageElement {
   }
 }
 
-/** A session that waits for somebody is seen from every other one: it comes first, where nothing is cut off. */
+/** Sessions that wait for an answer come first, so that they are visible from every other one. */
 function workOf({ work }) {
   return work ? html`<span class="session-work ${work}">${t(`sessions.work.${work}`)}</span> · ` : nothing;
 }

@@ -1,4 +1,4 @@
-/** Events in words. Whatever a page of another version does not know is told by its kind and its fields. */
+/** Events in words. Unknown kinds, from another version, show their kind and fields. */
 import { formatDuration, formatNumber, hasText, t, translated } from '../i18n.js';
 import { joined, layerName } from './components.js';
 

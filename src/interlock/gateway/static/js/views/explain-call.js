@@ -58,7 +58,7 @@ class ExplainCall extends PageElement {
     if (!params.tool_name) return;
     if (this.sessionId) params.session_id = this.sessionId;
     const text = this.text.trim();
-    // Arguments that nobody touched say nothing: the tool is judged by itself.
+    // Without arguments the tool itself is judged.
     const judged = text && !alone;
     if (judged) {
       try {

@@ -133,7 +133,7 @@ function mistake(text) {
   return text ? html`<p class="field-error" role="alert">${icon('warn')}<span>${text}</span></p>` : nothing;
 }
 
-/** What the operator allows is said as a fact; it is a warning where somebody just asked for more. */
+/** The operator's limit is shown as a fact, and as a warning if the value asks for more. */
 function ceiling(text, strong = false) {
   return html`<p class="v-ceiling ${strong ? 'is-strong' : ''}">${icon('lock')}<span>${text}</span></p>`;
 }

@@ -133,7 +133,7 @@ function measure(made, node, ended, { isRunning, now }) {
     made.state = made.category === 'task' && made.level === 0 ? 'waiting' : '';
   }
   made.end = made.isOpen && isRunning ? Math.max(now, latest) : latest;
-  // While a question is open nobody works: what stands above it does not reach over the waiting.
+  // While a question is open nothing runs: its parents do not span the wait.
   const asked = made.events.find(({ kind }) => kind === 'ask_user.asked');
   made.reach = asked ? asked.time_us : made.category === 'message' ? -Infinity : made.end;
   made.isOpen &&= isRunning;

@@ -26,7 +26,7 @@ _log = StructuredLogger(__name__)
 SALT_BYTES = 32
 
 
-class UnredactedArgumentStore:
+class SealedArgumentStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
