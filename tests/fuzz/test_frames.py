@@ -254,4 +254,4 @@ def test_the_page_tells_of_the_codes_about_agents(target):
 @pytest.mark.full
 def test_the_same_for_very_long(target):
     Talking.target = target
-    run_state_machine_as_test(Talking, settings=settings(MANY, stateful_step_count=200))
+    run_state_machine_as_test(Talking, settings=settings(MANY, max_examples=40, stateful_step_count=200))
