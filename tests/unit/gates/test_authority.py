@@ -282,6 +282,8 @@ def test_an_agent_cannot_open_what_the_system_left_unsaid(registry):
     authority = compile_authority(registry, authority_inputs)
     assert authority.limits.max_read_bytes == 524288
     assert authority.profile.network_ports == frozenset()
+    networked = replace(authority_inputs, environment=ToolPolicy(shell=ShellPolicy(network=True)))
+    assert compile_authority(registry, networked).profile.network_ports == frozenset()
 
 
 def servers(*names: str) -> ToolPolicy:

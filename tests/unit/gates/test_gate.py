@@ -54,6 +54,7 @@ def test_a_tool_that_the_registry_closed_meanwhile_is_refused(registry):
     registry.set_mode_override("current_time", frozenset({ToolMode.coding}))
     assert "current_time" in authority.exposed
     refusal = tools.judge_call(ToolCall("c1", "current_time", "{}"), authority, registry)
+    assert isinstance(refusal, Refusal)
     assert (refusal.failure.error_code, refusal.layer) == (ErrorCode.MODE_DENIED, PolicyLayer.override)
 
 
