@@ -79,7 +79,11 @@ async def test_what_is_left_unread_is_closed(folder):
 
 async def test_a_background_child_that_holds_the_pipe_holds_up_nobody(folder):
     script = "setsid sleep 600 & echo $!"
-    async with running(SH, ("-c", script), folder) as child, aclosing(child.lines()) as batches:
+    async with (
+        asyncio.timeout(60),
+        running(SH, ("-c", script), folder) as child,
+        aclosing(child.lines()) as batches,
+    ):
         (pid,) = await anext(batches)
     # It left the group on purpose, which a tool's program does not; the call ends all the same.
     with suppress(ProcessLookupError):

@@ -147,7 +147,7 @@ function result(call, data) {
 
 /**
  * The frame has six fields and none names the task: it is the last one with such a call, or the one that is not done.
- * Where the log is read from its middle, it is the next one that is told of.
+ * Where the log is read from its middle, the next one is reported.
  */
 function denied(state, data) {
   const id = taskOfCall(state, data.call_id);
