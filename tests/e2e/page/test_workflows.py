@@ -223,6 +223,7 @@ def test_what_is_wrong_with_a_workflow_is_said_with_its_place(page, server):
     expect(card).to_contain_text("the step build has no file build.md")
     card.get_by_role("link", name="faulty").click()
     page.wait_for_url(re.compile("#/workflows/faulty"))
+    expect(page.get_by_role("heading", name="faulty", level=1)).to_be_visible()
     expect(page.get_by_text("Fix the files to run it.")).to_be_visible()
     expect(page.get_by_role("button", name="Start run")).to_have_count(0)
 
