@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.sandbox.child.landlock import NETWORK_ABI, abi_version
 from interlock.sandbox.jobs import ExitReason, Job
 from interlock.sandbox.profile import SandboxProfile

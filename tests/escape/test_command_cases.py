@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from interlock.commands.judge import CommandJudge
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from tests.escape.cases import command_cases
 from tests.harness.case_tables import each_row
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox import file_io, linux_fs
 from interlock.sandbox.directory_walk import EntryKind, walk

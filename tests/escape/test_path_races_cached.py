@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import linux_fs, nonblocking_read
-from interlock.sandbox.nonblocking_read import find_cached
+from interlock.sandbox import linux_fs, page_cache_reader
+from interlock.sandbox.page_cache_reader import find_cached
 from tests.escape import test_path_races as races
 from tests.escape.test_path_races import ACTS, MANY_SECONDS, MANY_TRIES, SECONDS, TRIES, Real, assault
 
@@ -41,7 +41,7 @@ def test_nothing_outside_is_read_from_memory_while_everything_moves(top, tries, 
     if (
         os.major(device),
         os.minor(device),
-    ) not in nonblocking_read._local_devices() or not linux_fs.has_openat2():
+    ) not in page_cache_reader._local_devices() or not linux_fs.has_openat2():
         pytest.skip("nothing is read from memory here")
     before = races.open_descriptors()
     victim = AtOnce(top)

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints, is_typeddict
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from interlock.feed.render import FEED_ITEM_DATA_TYPES
+from interlock.feed.frames import FEED_ITEM_DATA_TYPES
 from interlock.gateway.methods import ALL
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()

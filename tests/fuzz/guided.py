@@ -21,7 +21,7 @@ def _targets():
     from interlock.agent.front_matter import parse_front_matter
     from interlock.agent.regular_files import InvalidFile
     from interlock.commands.judge import CommandJudge
-    from interlock.config.settings import PROTECTED_NAMES
+    from interlock.config.protected_names import PROTECTED_NAMES
     from interlock.models.json_reply import InvalidReply, StreamingAnswerParser, parse_json_reply
     from interlock.models.openai_chat import _take
     from interlock.models.provider import ModelError

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.commands.judge import CommandJudge
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ToolError
 from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile

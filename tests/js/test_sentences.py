@@ -30,7 +30,7 @@ from interlock.commands.builtin_rules import BUILTIN_RULES
 from interlock.commands.judge import CommandJudge
 from interlock.config.image_endpoint import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.gates.gate import GateContext, ToolCall, judge, task_cancelled_refusal
 from interlock.gateway.auth import REASONS

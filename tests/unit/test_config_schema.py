@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from interlock.config.settings import SessionSettings, Settings
+from interlock.config.session import SessionSettings
+from interlock.config.settings import Settings
 
 
 def test_session_default_mode_default_value():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.config.settings import SessionSettings
+from interlock.config.session import SessionSettings
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.kinds import ToolCallDenied

@@ -10,59 +10,26 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import SettingsConfigDict
 
-from interlock.config.directories import existing_directory, reject_symlinked_roots, symlinks_on_path
+from interlock.config.directories import symlinks_on_path
 from interlock.config.error_messages import sentence
 from interlock.config.gateway import GatewaySettings
-from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.nats import NatsSettings
+from interlock.config.session import SessionSettings
 from interlock.config.settings_group import (
-    PositiveInt,
     SettingsGroup,
     Words,
-    parse_tool_modes,
-    reject_invalid_tool_names,
     split_words,
 )
 from interlock.config.sources import given_variable_name, secret_files
 from interlock.config.task_limits import TaskLimitSettings
 from interlock.config.telegram import TelegramSettings
+from interlock.config.tool import ToolSettings
 from interlock.config.url_checks import reject_invalid_api_key, reject_unsafe_url
 from interlock.config.worker import WorkerSettings
 from interlock.core.errors import ConfigurationError
-
-Port = Annotated[int, Field(gt=0, lt=65536)]
-ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
-
-PROTECTED_NAMES = (
-    ".git/hooks",
-    ".git/config",
-    # Without a valid one, git looks for a repository in the directory itself. git in a command rewrites it.
-    ".git/HEAD",
-    # Each of these makes git look for its hooks and settings elsewhere.
-    ".git/config.worktree",
-    ".git/commondir",
-    ".git/modules/**/hooks",
-    ".git/modules/**/config",
-    ".git/modules/**/commondir",
-    ".git/worktrees/**/commondir",
-    ".git/worktrees/**/config.worktree",
-    ".mcp.json",
-    ".vscode",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".profile",
-    ".zshrc",
-    ".zprofile",
-    ".zshenv",
-    ".zlogin",
-    ".zlogout",
-    ".config/fish",
-)
 
 
 class DatabaseSettings(SettingsGroup):
@@ -131,118 +98,6 @@ class RedactionSettings(SettingsGroup):
     @classmethod
     def _blank_is_unset(cls, value: Any) -> Any:
         return (value.strip() or None) if isinstance(value, str) else value
-
-
-class SessionSettings(SettingsGroup):
-    model_config = SettingsConfigDict(env_prefix="SESSION_")
-
-    default_mode: str = ToolMode.chat_safe.value
-    open_modes: Annotated[frozenset[ToolMode], NoDecode] = frozenset({ToolMode.chat_safe})
-    queue_limit: PositiveInt = 20
-    lease_seconds: Annotated[float, Field(ge=1, le=3600)] = 30.0
-
-    @field_validator("default_mode")
-    @classmethod
-    def _new_sessions_start_safe(cls, value: str) -> str:
-        if value != ToolMode.chat_safe:
-            raise ValueError(
-                f"SESSION_DEFAULT_MODE must be 'chat_safe' (got '{value}'). See ADR 0025. "
-                "To make another mode reachable, list it in SESSION_OPEN_MODES."
-            )
-        return value
-
-    @field_validator("open_modes", mode="before")
-    @classmethod
-    def _chat_safe_is_always_open(cls, value: Any) -> Any:
-        named = split_words(value)
-        if not isinstance(named, list | tuple | set | frozenset):
-            return value
-        return frozenset(parse_mode(str(name)) for name in named) | {ToolMode.chat_safe}
-
-
-class ToolSettings(SettingsGroup):
-    """Limits and the operator's ceiling over the stored tool policy (unset: no ceiling)."""
-
-    model_config = SettingsConfigDict(env_prefix="TOOL_")
-
-    allowed_roots: Annotated[tuple[Path, ...] | None, NoDecode] = None
-    readable_paths: Annotated[tuple[Path, ...], NoDecode] = ()
-    protected_names: Words = PROTECTED_NAMES
-    hard_links: bool = False
-    sandbox: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
-    bash_denylist: Words = ()
-
-    timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
-    max_timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
-    max_output_lines: PositiveInt = 2000
-    max_output_bytes: PositiveInt = 51200
-
-    kept_bytes: Annotated[int, Field(ge=0, le=2**40)] = 256 * 1024 * 1024
-
-    fs_enabled: bool | None = None
-    max_read_bytes: ByteLimit | None = None
-    max_write_bytes: ByteLimit | None = None
-    shell_enabled: bool | None = None
-    shell_network: bool = False
-    network_ports: Annotated[frozenset[Port], NoDecode] = frozenset({80, 443})
-    mcp_enabled: bool | None = None
-    mcp_servers: Annotated[frozenset[str] | None, NoDecode] = None
-    memory_enabled: bool | None = None
-    image_enabled: bool | None = None
-    denied: Annotated[frozenset[str], NoDecode] = frozenset()
-    modes: Words = ()
-
-    _split_words = field_validator(
-        *("protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", "modes"),
-        mode="before",
-    )(split_words)
-    _tool_names = field_validator("denied")(reject_invalid_tool_names)
-
-    @field_validator("allowed_roots", "readable_paths", mode="before")
-    @classmethod
-    def _folders(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is None:
-            return None
-        named = [Path(part) for part in split_words(value)]
-        folders = tuple(dict.fromkeys(existing_directory(path) for path in named))
-        reject_symlinked_roots(named, info.data.get("allowed_roots", folders) or ())
-        return folders
-
-    @field_validator("protected_names")
-    @classmethod
-    def _relative_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if name.startswith("/") or not set(name.split("/")).isdisjoint({"", ".", ".."}):
-                raise ValueError(f"'{name}' must be a name or a relative path without empty parts, . or ..")
-        return value
-
-    @field_validator("allowed_roots")
-    @classmethod
-    def _at_least_one_root(cls, value: tuple[Path, ...] | None) -> tuple[Path, ...] | None:
-        if value == ():
-            raise ValueError("is set but empty; unset it or list absolute folders")
-        return value
-
-    @field_validator("modes")
-    @classmethod
-    def _readable_modes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        parse_tool_modes(value)
-        return value
-
-    @property
-    def mode_overrides(self) -> dict[str, frozenset[ToolMode]]:
-        """The modes that each tool named in TOOL_MODES is restricted to."""
-        return parse_tool_modes(self.modes)
-
-    @model_validator(mode="after")
-    def _timeout_within_maximum(self) -> "ToolSettings":
-        if self.timeout_seconds > self.max_timeout_seconds:
-            usual, longest = (
-                given_variable_name("TOOL_TIMEOUT_SECONDS"),
-                given_variable_name("TOOL_MAX_TIMEOUT_SECONDS"),
-            )
-            raise ValueError(f"{usual} must not exceed {longest}")
-        return self
 
 
 def default_state_dir() -> Path:

@@ -4,115 +4,26 @@ Every event has at least one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import orjson
 
 from interlock.agent.events import shown_arguments
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.feed.entries import EntryMessage, LogEntry, TaskEndCode
+from interlock.feed.frames import (
+    AskUserData,
+    ErrorData,
+    EventData,
+    FeedItem,
+    FeedItemType,
+    StreamChunk,
+    ToolCallData,
+    ToolDeniedData,
+    ToolResultData,
+)
 from interlock.sessions.models import Role
 from interlock.sessions.transcript import is_subtask
-
-
-class FeedItemType(StrEnum):
-    stream_chunk = "stream_chunk"
-    tool_call = "tool_call"
-    tool_result = "tool_result"
-    tool_denied = "tool_denied"
-    ask_user = "ask_user"
-    error = "error"
-    event = "event"
-
-
-class StreamChunk(TypedDict):
-    """Text of the running answer: it replaces everything from `offset` on. The last one has `time_us`."""
-
-    content: str
-    done: bool
-    task_id: str | None
-    offset: int
-    time_us: NotRequired[int]
-
-
-class ToolCallData(TypedDict):
-    """`tool_name` is the tool's own; `called_as` is set if the model used an alias."""
-
-    tool_name: str
-    arguments: dict[str, Any] | str
-    call_id: str
-    task_id: str | None
-    called_as: NotRequired[str]
-
-
-class ToolResultData(TypedDict):
-    tool_name: str
-    call_id: str | None
-    result: dict[str, Any]
-    task_id: str | None
-
-
-class ToolDeniedData(TypedDict):
-    """Six fields, none of them empty; `called_as` only if the model used an alias."""
-
-    call_id: str
-    tool_name: str
-    mode: str
-    error_code: str
-    message: str
-    next_action: str
-    called_as: NotRequired[str]
-
-
-class AskUserData(TypedDict):
-    question_id: str
-    call_id: str
-    task_id: str | None
-    question: dict[str, Any]
-
-
-class ErrorData(TypedDict):
-    """Of a request, or of a task that ended without an answer: then with its id and time."""
-
-    code: str
-    message: str
-    task_id: NotRequired[str | None]
-    time_us: NotRequired[int]
-
-
-class MessageData(TypedDict):
-    role: str
-    content: str
-
-
-class EventData(TypedDict):
-    """Every other event of the log; an appended message comes with its content."""
-
-    kind: str
-    time_us: int
-    task_id: str | None
-    event_id: str
-    parent: str | None
-    payload: dict[str, Any]
-    message: NotRequired[MessageData]
-
-
-FeedItemData = (
-    StreamChunk | ToolCallData | ToolResultData | ToolDeniedData | AskUserData | ErrorData | EventData
-)
-
-FEED_ITEM_DATA_TYPES: dict[FeedItemType, type[Any]] = {
-    FeedItemType.stream_chunk: StreamChunk,
-    FeedItemType.tool_call: ToolCallData,
-    FeedItemType.tool_result: ToolResultData,
-    FeedItemType.tool_denied: ToolDeniedData,
-    FeedItemType.ask_user: AskUserData,
-    FeedItemType.error: ErrorData,
-    FeedItemType.event: EventData,
-}
-
-FeedItem = tuple[FeedItemType, FeedItemData]
 
 
 def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:

@@ -1,7 +1,8 @@
 """Converts log entries of a session to frames. The last frame of an event carries its number."""
 
 from interlock.feed.entries import LogEntry
-from interlock.feed.render import FeedItemType, make_stream_chunk, render_entry
+from interlock.feed.frames import FeedItemType
+from interlock.feed.render import make_stream_chunk, render_entry
 from interlock.gateway.protocol import Frame, make_frame
 
 

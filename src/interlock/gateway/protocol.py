@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.core.errors import InterlockError, StoreFull, UserError, unwrap_audit_error
 from interlock.core.text import safe_excerpt, to_json_value
-from interlock.feed.render import ErrorData, FeedItemType
+from interlock.feed.frames import ErrorData, FeedItemType
 from interlock.models.provider import ModelError
 
 RequestId = str | int | None

@@ -5,7 +5,7 @@ taken where protected names usually are: in each root, from the working director
 repositories. The directories above a protected name are included: another `.git`, or a symlink in its
 place, brings other hooks.
 
-Concurrent commands share `protected_state_registry.py`: a change by one of them must not become the
+Concurrent commands share `shared_snapshots.py`: a change by one of them must not become the
 next one's snapshot. The next process restores what a killed one had to restore: everything that changed
 until it died. Later changes are a person's, and stay.
 """
@@ -31,7 +31,7 @@ from interlock.sandbox.protected_locations import (
     resolved_path_of,
     was_removed_since,
 )
-from interlock.sandbox.protected_state_registry import (
+from interlock.sandbox.shared_snapshots import (
     Key,
     OrphanedSnapshot,
     PatternScan,

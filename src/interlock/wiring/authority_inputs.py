@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
-from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
+from interlock.config.protected_names import PROTECTED_NAMES
+from interlock.config.settings import Settings
+from interlock.config.tool import ToolSettings
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
 from interlock.policy.policy import FsPolicy, ImagePolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy

@@ -45,7 +45,7 @@ from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.settings_store import SettingsStore
 from interlock.tools.builtins import FileServices
-from interlock.tools.builtins.delegate import DelegationTarget
+from interlock.tools.builtins.delegate import SubtaskRunnerSlot
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.undo_service import UndoReport, UndoService
@@ -103,7 +103,7 @@ class Runtime:
     undo: UndoService
     # The stored runs of workflows; and the target of agents' delegations.
     runs: RunStore
-    delegation: DelegationTarget
+    delegation: SubtaskRunnerSlot
     # Tools of MCP servers, which come and go.
     mcp: McpService
     registry: ToolRegistry
@@ -193,7 +193,7 @@ def open_runtime(
     questions = QuestionService(database, log, redactor, notifier.notify)
     folders = roots or settings.tool.allowed_roots
     kept, outputs, sealed, *_ = places = _tool_resources(settings, log, sandbox, folders or ())
-    runs, delegation = RunStore(database, log, redactor), DelegationTarget()
+    runs, delegation = RunStore(database, log, redactor), SubtaskRunnerSlot()
     try:
         registry = _tools(settings, database, redactor, questions, places, runs, delegation, log, tools)
     except BaseException:
@@ -318,7 +318,7 @@ def _tools(
     questions: QuestionService,
     places: ToolResources,
     runs: RunStore,
-    delegation: DelegationTarget,
+    delegation: SubtaskRunnerSlot,
     log: EventLog,
     own: Iterable[BaseTool],
 ) -> ToolRegistry:

@@ -22,7 +22,7 @@ from interlock.sandbox.undo_store import UndoStore
 from interlock.tools.builtins import FileServices, MemoryServices, register_builtins
 from interlock.tools.builtins.ask_user import AskUserTool
 from interlock.tools.builtins.complete_step import CompleteStepTool, StepCompleter
-from interlock.tools.builtins.delegate import DelegateTool, DelegationTarget
+from interlock.tools.builtins.delegate import DelegateTool, SubtaskRunnerSlot
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.write_operations import WriteServices
@@ -38,13 +38,13 @@ def build_registry(
     images: ImageServices | None = None,
     memory: MemoryServices | None = None,
     steps: StepCompleter | None = None,
-    delegation: DelegationTarget | None = None,
+    delegation: SubtaskRunnerSlot | None = None,
 ) -> ToolRegistry:
     """Every tool. Without services they can be inspected, but not called."""
     registry = ToolRegistry()
     registry.register(AskUserTool(questions))
     registry.register(CompleteStepTool(steps))
-    registry.register(DelegateTool(delegation or DelegationTarget()))
+    registry.register(DelegateTool(delegation or SubtaskRunnerSlot()))
     register_builtins(
         registry,
         files or _no_files(),

@@ -5,7 +5,7 @@ import os
 import pytest
 from aiohttp import web
 
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from tests.harness.image_server import image_reply
 from tests.harness.sample_images import png
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from interlock.sandbox import nonblocking_read
+from interlock.sandbox import page_cache_reader
 from interlock.sandbox.paths import PathResolver
 from interlock.tools.builtins import read_file
 from tests.harness.tool_calls import SECRET, ToolHarness
@@ -69,7 +69,7 @@ async def test_what_was_read_at_once_may_be_edited(harness: ToolHarness):
 
 async def test_it_takes_one_commit_and_no_thread(harness: ToolHarness, monkeypatch):
     status = harness.write("a.txt", "one\n").stat()
-    if (os.major(status.st_dev), os.minor(status.st_dev)) not in nonblocking_read._local_devices():
+    if (os.major(status.st_dev), os.minor(status.st_dev)) not in page_cache_reader._local_devices():
         pytest.skip("the tests do not run on a local disk")
     await harness.ok("read_file", path="a.txt")
     log = harness.store.log

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.config.settings import ToolSettings
+from interlock.config.tool import ToolSettings
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
 from interlock.policy.policy import FsPolicy, ToolPolicy

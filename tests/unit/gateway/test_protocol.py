@@ -9,7 +9,7 @@ from websockets.frames import Frame as LibraryFrame
 from websockets.frames import Opcode
 
 from interlock.feed.entries import TaskEndCode
-from interlock.feed.render import FEED_ITEM_DATA_TYPES, FeedItemType
+from interlock.feed.frames import FEED_ITEM_DATA_TYPES, FeedItemType
 from interlock.gateway.methods import ALL
 from interlock.gateway.protocol import (
     RESPONSE,

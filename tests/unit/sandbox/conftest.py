@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.sandbox import file_io, linux_fs
 from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.profile import SandboxProfile

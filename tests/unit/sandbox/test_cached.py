@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import linux_fs, nonblocking_read
+from interlock.sandbox import linux_fs, page_cache_reader
 from interlock.sandbox.linux_fs import open_cached, statx_cached
-from interlock.sandbox.nonblocking_read import MAX_BYTES, find_cached
+from interlock.sandbox.page_cache_reader import MAX_BYTES, find_cached
 from tests.unit.sandbox.conftest import CANARY, open_descriptors, territory_of
 
 
@@ -31,7 +31,7 @@ def _here_is_a_local_disk(monkeypatch, tmp_path):
             pytest.skip("this file system cannot be read without waiting")
         device = os.fstat(opened.fileno()).st_dev
     monkeypatch.setattr(
-        nonblocking_read, "_local_devices", lambda: frozenset({(os.major(device), os.minor(device))})
+        page_cache_reader, "_local_devices", lambda: frozenset({(os.major(device), os.minor(device))})
     )
 
 
@@ -143,8 +143,8 @@ def test_a_file_that_grew_since_it_was_looked_at_is_not_half_read(roots, monkeyp
 
 def test_nothing_of_another_file_system_is_opened(roots, monkeypatch):
     """It may belong to a server that does not answer: to open a file there, or to ask its size, waits."""
-    monkeypatch.setattr(nonblocking_read, "_local_devices", frozenset)
-    monkeypatch.setattr(nonblocking_read, "_content", lambda _found: pytest.fail("it was opened"))
+    monkeypatch.setattr(page_cache_reader, "_local_devices", frozenset)
+    monkeypatch.setattr(page_cache_reader, "_content", lambda _found: pytest.fail("it was opened"))
     assert find_cached(roots.resolver, "README.md")[1] is None
 
 
@@ -202,5 +202,5 @@ def test_local_disks_are_told_by_their_kind(monkeypatch, tmp_path):
         "26 22 0:51 / /mnt/share rw - nfs4 server:/ rw\n"
     )
     monkeypatch.undo()
-    monkeypatch.setattr(nonblocking_read, "_MOUNTS", Path(mounts))
-    assert nonblocking_read._local_devices.__wrapped__() == {(254, 0), (8, 17)}
+    monkeypatch.setattr(page_cache_reader, "_MOUNTS", Path(mounts))
+    assert page_cache_reader._local_devices.__wrapped__() == {(254, 0), (8, 17)}

@@ -7,7 +7,7 @@ through a filter; patterns in the name of a home.
 import pytest
 
 from interlock.commands.judge import CommandJudge
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from tests.harness.case_tables import each_row
 
 HOME, FOLDER = "/home/ann", "/home/ann/ws"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interlock.commands.builtin_rules import BUILTIN_RULES
 from interlock.commands.judge import SHOWN, CommandJudge, RefusedCommand, check_examples
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ConfigurationError
 from tests.harness.case_tables import each_row
 

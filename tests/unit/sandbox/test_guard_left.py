@@ -10,7 +10,7 @@ from interlock.sandbox import protected_snapshot
 from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot, share_snapshots
-from interlock.sandbox.protected_state_registry import ProtectedStateRegistry
+from interlock.sandbox.shared_snapshots import ProtectedStateRegistry
 
 HOOKS = ".git/hooks"
 NAMES = (".git/config", ".git/hooks", ".git/modules/**/hooks")

@@ -14,7 +14,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot, share_snapshots
-from interlock.sandbox.protected_state_registry import PatternScan, ProtectedStateRegistry
+from interlock.sandbox.shared_snapshots import PatternScan, ProtectedStateRegistry
 from interlock.sandbox.tree_snapshot import FileState, TreeSnapshot
 
 ODD = os.fsdecode(b"b\xe4d")
@@ -123,7 +123,7 @@ def test_what_one_that_is_gone_did_not_put_back_is_there_until_it_is_buried(fold
 
 
 def test_a_process_with_something_to_put_back_says_that_it_lives(folder, monkeypatch):
-    monkeypatch.setattr("interlock.sandbox.protected_state_registry.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("interlock.sandbox.shared_snapshots.BEAT_SECONDS", 0.01)
     one = memory(folder)
     taken(one, FOLDER)
     (held,) = folder.glob("*.held")

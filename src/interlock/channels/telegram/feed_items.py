@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from interlock.feed.entries import LogEntry
 from interlock.feed.follow import FeedRenderer
-from interlock.feed.render import FeedItem, FeedItemType, make_stream_chunk, render_entry
+from interlock.feed.frames import FeedItem, FeedItemType
+from interlock.feed.render import make_stream_chunk, render_entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from interlock.channels.telegram.questions import (
 from interlock.channels.telegram.store import DisplayedTask, TelegramStore, retry_until_stored
 from interlock.channels.telegram.tool_activity import ToolActivity
 from interlock.feed.entries import TaskEndCode
-from interlock.feed.render import (
+from interlock.feed.frames import (
     AskUserData,
     ErrorData,
     EventData,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.core.text import escape_control_characters
-from interlock.feed.render import ToolCallData, ToolDeniedData, ToolResultData
+from interlock.feed.frames import ToolCallData, ToolDeniedData, ToolResultData
 
 MAX_ARGUMENT = 80
 MAX_DENIALS = 3

@@ -20,9 +20,9 @@ from interlock.log.kinds import (
 from interlock.log.message_rows import READ_MESSAGE, content_hash
 from interlock.log.read import StoredEvent, iter_stream
 from interlock.log.verify.credentials import CredentialVerifier
+from interlock.log.verify.database_schema import missing_tables, schema_anomalies
 from interlock.log.verify.questions import QuestionVerifier
 from interlock.log.verify.runs import RunVerifier
-from interlock.log.verify.schema import missing_tables, schema_anomalies
 from interlock.log.verify.sessions import SessionVerifier
 from interlock.log.verify.settings import SettingsVerifier
 

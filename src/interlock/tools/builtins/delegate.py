@@ -29,7 +29,7 @@ class SubtaskRunner(Protocol):
         """Run the child and return its answer. Raises a `ToolError` if the task cannot be delegated."""
 
 
-class DelegationTarget:
+class SubtaskRunnerSlot:
     """Holds the runner of delegated tasks. Until it is opened, none are accepted."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class DelegationTarget:
 
 
 class DelegateTool(BaseTool):
-    def __init__(self, delegation: DelegationTarget) -> None:
+    def __init__(self, delegation: SubtaskRunnerSlot) -> None:
         self._delegation = delegation
 
     @property

@@ -9,7 +9,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.file_io import OpenFile, open_file
 from interlock.sandbox.hard_links import HardLinkCheck
-from interlock.sandbox.nonblocking_read import CachedFile, find_cached
+from interlock.sandbox.page_cache_reader import CachedFile, find_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, integer_schema
 from interlock.tools.files.cursor import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from interlock.config.settings import PROTECTED_NAMES
+from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import NothingToUndo
 from interlock.log.kinds import UndoFinished, UndoStarted
 from interlock.log.writer import EventLog
