@@ -26,7 +26,7 @@ from interlock.sandbox.changes import FileChanger
 from interlock.sandbox.programs import RG, locate
 from interlock.sandbox.undo_store import UndoStore
 from interlock.sessions.manager import SessionManager
-from interlock.tools.builtins import FileServices
+from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.write_operations import WriteServices
 from interlock.wiring import build_registry, capabilities

@@ -191,7 +191,7 @@ class Ear:
         self._for_text = for_text
         self.heard = asyncio.Event()
 
-    def tell(self, *_told: object) -> bool:
+    def deliver(self, *_told: object) -> bool:
         return True
 
     def on_remote_change(self) -> None:

@@ -57,8 +57,8 @@ def _with_password(config: StoreConfig, password: str) -> str:
 async def harness(
     canaries: Canaries, surroundings: dict[str, str], tmp_path: Path, monkeypatch, capsys
 ) -> AsyncIterator[CanaryHarness]:
-    monkeypatch.setattr(progress, "TELL_SECONDS", 0.0)
-    monkeypatch.setattr(command_runner, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(command_runner, "PROGRESS_SECONDS", 0.0)
     endpoint = await ImageServer(canaries.environment["IMAGE_API_KEY"]).start()
     for name, value in {**surroundings, "IMAGE_BASE_URL": endpoint.base_url}.items():
         monkeypatch.setenv(name, value)

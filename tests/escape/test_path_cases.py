@@ -7,8 +7,6 @@ What is refused to one tool is tried with every other tool that takes a path.
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.cases import path_cases
 from tests.harness.case_tables import daily
+from tests.harness.cli import CliRunner
 
 LAYOUTS, CASES = path_cases()
 CANARY = "CANARY"
@@ -105,17 +104,11 @@ class Tree:
             json.dumps({"id": number, "name": name, "arguments": arguments}) + "\n"
             for number, (name, arguments) in enumerate(calls)
         )
-        done = subprocess.run(
-            [*(sys.executable, "-m", "interlock", "tool"), *words],
-            input=lines,
-            capture_output=True,
-            text=True,
-            cwd=os.path.realpath(self.roots[0]),
-            env={"PATH": os.environ["PATH"], "HOME": str(state), "INTERLOCK_STATE_DIR": str(state)},
-        )
+        folder = Path(os.path.realpath(self.roots[0]))
+        done = CliRunner(state).run("tool", *words, given=lines.encode(), cwd=folder)
         assert done.returncode == 0, done.stderr
-        assert CANARY not in done.stderr
-        assert "Traceback" not in done.stderr
+        assert CANARY.encode() not in done.stderr
+        assert b"Traceback" not in done.stderr
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         assert [answer["id"] for answer in answers] == list(range(len(calls)))
         return [answer["result"] for answer in answers]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.directories import reject_writable_code_paths
+from interlock.config.directory_checks import reject_writable_code_paths
 from interlock.sandbox.backend_selection import choose_backend
 from tests.harness.mcp import QUICK, SERVERS
 from tests.harness.store import StoreHarness

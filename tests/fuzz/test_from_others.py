@@ -159,7 +159,7 @@ class Hearing:
     def __init__(self) -> None:
         self.times = 0
 
-    def tell(self, task: Any, event: Any) -> bool:
+    def deliver(self, task: Any, event: Any) -> bool:
         raise AssertionError("nothing is said here")
 
     def on_remote_change(self) -> None:

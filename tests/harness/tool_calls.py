@@ -20,8 +20,8 @@ from interlock.sandbox.changes import FileChanger
 from interlock.sandbox.jobs import JobLimits, SandboxBackend
 from interlock.sandbox.programs import BASH, RG, locate
 from interlock.sandbox.undo_store import UndoStore
-from interlock.tools.builtins import FileServices
 from interlock.tools.builtins.generate_image import ImageServices
+from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.undo_service import UndoService
 from interlock.tools.files.write_operations import WriteServices

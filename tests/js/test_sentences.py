@@ -52,7 +52,7 @@ from interlock.tools.builtins import edit_file
 from interlock.tools.files import base
 from interlock.tools.files.write_operations import refuse_oversized
 from interlock.tools.mcp.connection_pool import library_missing
-from interlock.tools.mcp.server_job import LaunchPolicy
+from interlock.tools.mcp.server_job import LaunchCeiling
 from interlock.tools.mcp.service import McpService
 from interlock.tools.mcp.tool import McpTool
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, definition_problem
@@ -294,7 +294,7 @@ GIVES_REASONS = [
     library_missing,
     definition_problem,
     mcp_servers._why_closed,
-    LaunchPolicy.why_not,
+    LaunchCeiling.why_not,
     McpService._why_unavailable,
     McpService.why_not,
     McpTool.mode_denied_hint.fget,

@@ -79,7 +79,7 @@ class ModelContext:
         self._call_ids: set[str] = set()
         # The person's request that the model has not answered yet.
         self._unmet: tuple[ContextMessage, str] | None = None
-        self._told: list[str] = []
+        self._gists: list[str] = []
         self._summary: bytes | None = None
         # The last summarised message.
         self._through = 0
@@ -158,7 +158,7 @@ class ModelContext:
             return None
         room, before = self._room(reserved), self._tokens
         if cut := self._cut_for(room // 2):
-            self._tell_in_short(cut)
+            self._summarize_oldest(cut)
         self._cut_results(room)
         return Compaction(self._through, before, self._tokens) if self._tokens < before else None
 
@@ -184,16 +184,16 @@ class ModelContext:
         numbers = [entry.seq for entry in self._entries]
         if seq in numbers:
             # Results added for unanswered calls have the number of their call's message.
-            self._tell_in_short(len(numbers) - numbers[::-1].index(seq))
+            self._summarize_oldest(len(numbers) - numbers[::-1].index(seq))
 
-    def _tell_in_short(self, count: int) -> None:
+    def _summarize_oldest(self, count: int) -> None:
         older, self._entries = self._entries[:count], self._entries[count:]
         self._through = older[-1].seq
-        self._told += [entry.gist for entry in older if entry.gist]
+        self._gists += [entry.gist for entry in older if entry.gist]
         requests = [entry.request for entry in older if entry.role is Role.user]
         self._request = requests[-1] if requests else self._request
         is_newest = not any(entry.role is Role.user for entry in self._entries)
-        lines = _within(self._told, self._budget * _BYTES_PER_TOKEN // 4)
+        lines = _within(self._gists, self._budget * _BYTES_PER_TOKEN // 4)
         told = [_PREFACE, *lines, *([_REQUEST, self._request] if is_newest and self._request else [])]
         self._summary = user_message("\n".join(told))
         self._tokens = estimate_tokens(self._summary) + sum(entry.tokens for entry in self._entries)

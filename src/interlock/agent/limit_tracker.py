@@ -38,7 +38,9 @@ class PastCall:
     denial: str | None = None
 
     @classmethod
-    def told(cls, turn: int, tool_name: str, arguments: str, envelope: Mapping[str, Any]) -> Self:
+    def from_transcript(
+        cls, turn: int, tool_name: str, arguments: str, envelope: Mapping[str, Any]
+    ) -> Self:
         """Build it from the transcript: the call's arguments as text, and its tool message."""
         made = call_fingerprint(tool_name, arguments_fingerprint(arguments), envelope)
         return cls(turn, tool_name, made, _denial(envelope))

@@ -17,7 +17,7 @@ from interlock.agent.resume import ResumeState, TaskHistory, read_resume_state
 from interlock.agent.retries import TurnRetries
 from interlock.agent.task_recorder import TaskAssignment, TaskRecorder
 from interlock.agent.tool_calls import ToolCallBatchResult, ToolCallScheduler, TurnScope
-from interlock.agent.usage import UsageTotalsReader
+from interlock.agent.usage_totals import UsageTotalsReader
 from interlock.config.modes import ToolMode
 from interlock.db.database import Database
 from interlock.gates.gate import ToolCall
@@ -142,7 +142,7 @@ class AgentLoop:
         for call_id, question_id in left.waiting.items():
             task.end.waiting[call_id] = question_id
             yield AskUser(call_id, question_id)
-        task.calling.tell(left.answers, turn, task.end)
+        task.calling.answer_known(left.answers, turn, task.end)
         async with aclosing(task.calling.run(left.to_run, turn, task.end)) as events:
             async for event in events:
                 yield event

@@ -9,7 +9,7 @@ REFUSED_OFTEN = "too many calls of this task were denied"
 
 
 def not_run_result(tool_name: str, mode: str, reason: str) -> str:
-    return _told(
+    return _failure_envelope(
         ErrorCode.CANCELLED,
         tool_name,
         mode,
@@ -21,14 +21,14 @@ def not_run_result(tool_name: str, mode: str, reason: str) -> str:
 def stopped_result(tool_name: str, mode: str) -> str:
     """The call was running when its task was ended."""
     reason = "it was stopped together with its task; its earlier effects remain"
-    return _told(
+    return _failure_envelope(
         ErrorCode.CANCELLED, tool_name, mode, f"{tool_name}: {reason}", "Check what it changed first."
     )
 
 
 def unknown_outcome_result(tool_name: str, mode: str) -> str:
     reason = "the process ended during the call, so it is not known whether it took effect"
-    return _told(
+    return _failure_envelope(
         ErrorCode.INTERRUPTED,
         tool_name,
         mode,
@@ -37,7 +37,7 @@ def unknown_outcome_result(tool_name: str, mode: str) -> str:
     )
 
 
-def _told(code: ErrorCode, tool_name: str, mode: str, message: str, next_action: str) -> str:
+def _failure_envelope(code: ErrorCode, tool_name: str, mode: str, message: str, next_action: str) -> str:
     return orjson.dumps(
         {
             "ok": False,

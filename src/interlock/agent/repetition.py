@@ -14,7 +14,7 @@ def fingerprint(value: Any) -> str:
     try:
         return _digest(b"json", orjson.dumps(value, default=repr, option=_CANONICAL))
     except orjson.JSONEncodeError:
-        return _text_fingerprint(_told(value))
+        return _text_fingerprint(_safe_repr(value))
 
 
 def arguments_fingerprint(arguments: str | Mapping[str, Any]) -> str:
@@ -38,7 +38,7 @@ def call_fingerprint(tool_name: str, arguments: str, envelope: Mapping[str, Any]
     )
 
 
-def _told(value: Any) -> str:
+def _safe_repr(value: Any) -> str:
     try:
         return repr(value)
     except RecursionError:

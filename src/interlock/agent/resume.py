@@ -14,7 +14,7 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.context import ModelContext
 from interlock.agent.limit_tracker import PastCall, PriorUsage
 from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result, unknown_outcome_result
-from interlock.agent.usage import add_usage
+from interlock.agent.usage_totals import add_usage
 from interlock.config.modes import ToolMode
 from interlock.db.driver import DbConnection, Row
 from interlock.log.kinds import merge_payload
@@ -111,7 +111,7 @@ class TaskHistory:
             has_ended = known is not None and known.outcome is not None
             if question is not None and question.status is QuestionStatus.open and not has_ended:
                 waiting[call.call_id] = question.id
-            elif (told := _told(call, known, question, mode)) is not None:
+            elif (told := _known_result(call, known, question, mode)) is not None:
                 answers.append((call.call_id, told))
             else:
                 to_run.append(call)
@@ -225,7 +225,7 @@ def past_calls(messages: Iterable[Message], names: Mapping[str, str]) -> tuple[P
         elif message.role is Role.tool and (call := asked.get(message.tool_call_id or "")):
             envelope = _envelope(message.content)
             name = names.get(str(call["name"]), str(call["name"]))
-            calls.append(PastCall.told(turn, name, str(call["arguments"]), envelope))
+            calls.append(PastCall.from_transcript(turn, name, str(call["arguments"]), envelope))
     return tuple(calls)
 
 
@@ -279,7 +279,7 @@ def _take_down(calls: dict[str, CallRecord], kind: str, fields: Mapping[str, Any
         call.outcome, call.fields = kind, fields
 
 
-def _told(
+def _known_result(
     call: RequestedCall, known: CallRecord | None, question: Question | None, mode: str
 ) -> str | None:
     """The result for the model; None if the call is to be run."""

@@ -115,7 +115,9 @@ class ToolCallScheduler:
             if calls:
                 self._answer_unrun(calls, turn, end)
 
-    def tell(self, answers: Iterable[tuple[str, str]], turn: TurnScope, end: ToolCallBatchResult) -> None:
+    def answer_known(
+        self, answers: Iterable[tuple[str, str]], turn: TurnScope, end: ToolCallBatchResult
+    ) -> None:
         """Answer calls whose outcome is known."""
         for call_id, content in answers:
             end.answers[call_id] = self._message(call_id, content, turn)

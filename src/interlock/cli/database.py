@@ -69,7 +69,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
 
 
 def _refuse_in_reach(file: Path, why: str) -> None:
-    from interlock.config.directories import symlinks_on_path
+    from interlock.config.directory_checks import symlinks_on_path
     from interlock.config.settings import load_settings
     from interlock.core.errors import UserError
 

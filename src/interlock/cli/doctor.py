@@ -117,7 +117,7 @@ def _tool_modes(settings: "Settings") -> list[DoctorCheckResult]:
 
 def _own_program(settings: "Settings") -> list[DoctorCheckResult]:
     """Report roots that contain Interlock's own code: an agent could change what runs at the next start."""
-    from interlock.config.directories import reject_writable_code_paths, roots_with_own_program
+    from interlock.config.directory_checks import reject_writable_code_paths, roots_with_own_program
     from interlock.config.sources import given_variable_name
 
     variable, roots = given_variable_name("TOOL_ALLOWED_ROOTS"), settings.tool.allowed_roots or ()

@@ -136,13 +136,13 @@ def _open_missing_streams() -> None:
 def _install_exception_hooks() -> None:
     """Escape uncaught tracebacks, also of threads and finalisers, which Python would print raw."""
 
-    def tell(error: BaseException | None) -> None:
+    def print_traceback(error: BaseException | None) -> None:
         if error is not None:
             sys.stderr.write(_safe("".join(traceback.format_exception(error)), lines=True))
 
-    sys.excepthook = lambda _kind, error, _trace: tell(error)
-    sys.unraisablehook = lambda told: tell(told.exc_value)
-    threading.excepthook = lambda told: tell(told.exc_value)
+    sys.excepthook = lambda _kind, error, _trace: print_traceback(error)
+    sys.unraisablehook = lambda told: print_traceback(told.exc_value)
+    threading.excepthook = lambda told: print_traceback(told.exc_value)
 
 
 def _usage_panel(error: "CycloptsError") -> "Panel":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli.output import note
-from interlock.config.directories import (
+from interlock.config.directory_checks import (
     reject_symlinked_roots,
     reject_writable_code_paths,
     symlinks_on_path,

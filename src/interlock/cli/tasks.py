@@ -123,7 +123,7 @@ async def cancel(task: str, *, json: AsJson = False) -> int:
 
     async with open_cli_agent_runtime() as agent_runtime:
         cancelled = await agent_runtime.tasks.cancel(task, who=local_actor())
-    _tell(
+    _print_result(
         cancelled, "cancelled" if cancelled.status.is_end else "cancelling; notified its worker", json=json
     )
     return ExitCode.ok
@@ -142,13 +142,13 @@ async def retry(task: str, *, json: AsJson = False) -> int:
 
     async with open_cli_agent_runtime() as agent_runtime:
         queued = await agent_runtime.tasks.retry(task, who=local_actor())
-    _tell(queued, f"queued {queued.id}", json=json)
+    _print_result(queued, f"queued {queued.id}", json=json)
     if not json:
         note(f"to run it: interlock worker, or: interlock chat --session {queued.session_id}")
     return ExitCode.ok
 
 
-def _tell(task: "Task", sentence: str, *, json: bool) -> None:
+def _print_result(task: "Task", sentence: str, *, json: bool) -> None:
     if json:
         print_json(asdict(task))
     else:

@@ -50,7 +50,7 @@ async def telegram(
         try:
             agent_runtime.models.open(agent_runtime.models.usual)
             front = open_telegram_app(
-                agent_runtime, announce=lambda name: _announce(agent_runtime, name), waits=_tell_waiting
+                agent_runtime, announce=lambda name: _announce(agent_runtime, name), waits=_print_waiting
             )
             await _run(
                 agent_runtime, front, choose_worker_host(agent_runtime, worker=worker, workers=workers)
@@ -106,7 +106,7 @@ async def _ended(*tasks: "asyncio.Task[None] | asyncio.Task[bool]") -> None:
         await asyncio.wait({task})
 
 
-def _tell_waiting(name: "BotIdentity") -> None:
+def _print_waiting(name: "BotIdentity") -> None:
     note(
         f"another `interlock telegram` on this store is connected as @{name.username}; this "
         "process waits and takes over when that one exits"

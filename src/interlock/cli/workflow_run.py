@@ -95,7 +95,7 @@ class _RunFollower:
         self._command_line_session = command_line_session
         self._run_id = run_id
         self._as_json = as_json
-        self._told: dict[int, str] = {}
+        self._printed: dict[int, str] = {}
         self._looking = asyncio.Lock()
         self._is_over = asyncio.Event()
 
@@ -145,7 +145,7 @@ class _RunFollower:
     async def pass_over(self) -> None:
         """Mark the earlier visits as printed."""
         visits = (await self._command_line_session.agent_runtime.runs.book.run_state(self._run_id)).visits
-        self._told |= {visit.number: visit.status.value for visit in visits}
+        self._printed |= {visit.number: visit.status.value for visit in visits}
 
     async def _look(self) -> None:
         """Print the nodes whose status changed since the last look."""
@@ -157,16 +157,16 @@ class _RunFollower:
                 for visit in (
                     await self._command_line_session.agent_runtime.runs.book.run_state(self._run_id)
                 ).visits:
-                    if self._told.get(visit.number) == visit.status.value:
+                    if self._printed.get(visit.number) == visit.status.value:
                         continue
-                    self._told[visit.number] = visit.status.value
+                    self._printed[visit.number] = visit.status.value
                     if self._as_json:
                         print_json_line({"type": "node", **visit_json(visit)})
                         continue
-                    await self._tell_work(visit)
+                    await self._print_step(visit)
                     note(_line(visit))
 
-    async def _tell_work(self, visit: "NodeVisit") -> None:
+    async def _print_step(self, visit: "NodeVisit") -> None:
         """Print a finished step's refused or failed calls, and its answer."""
         if visit.task_id is None or visit.ended_us is None:
             return

@@ -287,9 +287,9 @@ class _Walker:
             glued = assignment.items is None and len(before) == 1
             values = (before[0] + values[0],) if glued else (*before, *values)
         scope.set(assignment.name, values if not assignment.index else (UNKNOWN,))
-        self._tell(assignment.name, "".join(values[:1]), scope)
+        self._judge_variable(assignment.name, "".join(values[:1]), scope)
 
-    def _tell(self, variable: str, value: str, scope: ShellScope) -> None:
+    def _judge_variable(self, variable: str, value: str, scope: ShellScope) -> None:
         for found in commands_in_variable(variable, value) if self._is_judged else ():
             if isinstance(found, WrappedScript):
                 self._code(found, ExtractedCommand((), (), scope.folder, value), scope)
@@ -318,7 +318,7 @@ class _Walker:
             if found := _ASSIGNED.fullmatch(word):
                 before = "".join(scope.get(found[1]) or ()) if found[2] else ""
                 scope.set(found[1], (before + unmarked(found[3]),))
-                self._tell(found[1], found[3], scope)
+                self._judge_variable(found[1], found[3], scope)
 
     # -- commands within words --
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.directories import symlinks_on_path
+from interlock.config.directory_checks import symlinks_on_path
 from interlock.config.error_messages import sentence
 from interlock.config.gateway import GatewaySettings
 from interlock.config.nats import NatsSettings

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from interlock.config.directories import existing_directory, reject_symlinked_roots
+from interlock.config.directory_checks import existing_directory, reject_symlinked_roots
 from interlock.config.modes import ToolMode
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.config.settings_group import (

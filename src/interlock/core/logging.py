@@ -43,18 +43,18 @@ class StructuredLogger:
         self._logger = logging.getLogger(name)
 
     def debug(self, event: str, **facts: Any) -> None:
-        self._tell(logging.DEBUG, event, None, facts)
+        self._write(logging.DEBUG, event, None, facts)
 
     def info(self, event: str, **facts: Any) -> None:
-        self._tell(logging.INFO, event, None, facts)
+        self._write(logging.INFO, event, None, facts)
 
     def warning(self, event: str, *, exc_info: BaseException | None = None, **facts: Any) -> None:
-        self._tell(logging.WARNING, event, exc_info, facts)
+        self._write(logging.WARNING, event, exc_info, facts)
 
     def error(self, event: str, *, exc_info: BaseException | None = None, **facts: Any) -> None:
-        self._tell(logging.ERROR, event, exc_info, facts)
+        self._write(logging.ERROR, event, exc_info, facts)
 
-    def _tell(self, level: int, event: str, error: BaseException | None, facts: Mapping[str, Any]) -> None:
+    def _write(self, level: int, event: str, error: BaseException | None, facts: Mapping[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             # As plain values first: a value that becomes text only when shown would escape redaction.
             safe = _redact(to_json_value({"event": event, **facts}))

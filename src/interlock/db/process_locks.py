@@ -27,7 +27,7 @@ class ProcessLocks:
         self._opening = threading.Lock()
         self._descriptor: int | None = None
         self._name: str | None = None
-        self._is_told = False
+        self._is_logged = False
 
     def acquire(self) -> str | None:
         """The name of this process's lock, which is held from now on; None if locking fails."""
@@ -66,7 +66,7 @@ class ProcessLocks:
             try:
                 self._descriptor = os.open(self._path, flags, 0o600)
             except OSError as error:
-                self._tell(error)
+                self._log_once(error)
         return self._descriptor
 
     def _locked(self, descriptor: int) -> str | None:
@@ -76,14 +76,14 @@ class ProcessLocks:
             # too.
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, place))
         except OSError as error:
-            self._tell(error)
+            self._log_once(error)
             return None
         return f"{_number(descriptor)}:{place}"
 
-    def _tell(self, error: OSError) -> None:
+    def _log_once(self, error: OSError) -> None:
         """Log once: it is tried again and again, and leases work without it."""
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_logged:
+            self._is_logged = True
             _log.warning("lives_not_known", path=str(self._path), error=error.strerror)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from interlock.config.directories import reject_symlinked_roots
+from interlock.config.directory_checks import reject_symlinked_roots
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import load_settings
 from interlock.core.errors import ConfigurationError

@@ -63,7 +63,7 @@ class FeedRenderer(Generic[T]):
 
 
 class FeedSubscriber(Protocol[T_contra]):
-    def tell(self, entry: T_contra, /) -> None:
+    def deliver(self, entry: T_contra, /) -> None:
         """Never waits. A subscriber that cannot keep up ends itself, and leaves."""
 
     async def ready(self) -> None:
@@ -238,7 +238,7 @@ class SessionFeed(Generic[T]):
         if self._is_open and self._reading is None:
             self._reading = asyncio.create_task(self._read_on())
 
-    def tell(self, _task: Task, event: AgentEvent) -> bool:
+    def deliver(self, _task: Task, event: AgentEvent) -> bool:
         """A live event: only text is new here, everything else comes from the log."""
         if isinstance(event, TextDelta):
             self._text_grew()
@@ -256,7 +256,7 @@ class SessionFeed(Generic[T]):
         if not self._text_is_due:
             # Text that arrives before it is published goes into the same frame.
             self._text_is_due = True
-            asyncio.get_running_loop().call_soon(self._tell_text)
+            asyncio.get_running_loop().call_soon(self._deliver_text)
 
     # -- publishing --
 
@@ -268,12 +268,12 @@ class SessionFeed(Generic[T]):
                 raise StoreError(f"the log of session {self.session_id} ends before its head")
             for entry in page:
                 for piece in self._telling.render_event(entry, ""):
-                    follower.tell(piece)
+                    follower.deliver(piece)
                 seq = entry.seq
                 # One by one: a page of long messages is more than a subscriber may buffer.
                 await follower.ready()
         if (running := self._open.whole()) is not None:
-            follower.tell(self._of_text(running))
+            follower.deliver(self._of_text(running))
         self.followers.add(follower)
         return seq
 
@@ -281,8 +281,8 @@ class SessionFeed(Generic[T]):
         while self._may_have_grown:
             self._may_have_grown = False
             try:
-                await self._tell_stored()
-                self._tell_text()
+                await self._deliver_stored()
+                self._deliver_text()
             except StoreError as error:
                 _log.warning("session_not_read", session_id=self.session_id, error=str(error))
                 await self._pause()
@@ -295,12 +295,12 @@ class SessionFeed(Generic[T]):
         await asyncio.sleep(PAUSE_SECONDS)
         self._may_have_grown = True
 
-    async def _tell_stored(self) -> None:
+    async def _deliver_stored(self) -> None:
         while page := await self._read(self.seq, LAST):
             for entry in page:
                 shown = self._note(entry)
                 for piece in self._telling.render_event(entry, shown):
-                    self._tell_all(piece)
+                    self._deliver_all(piece)
                 self.seq = entry.seq
             if len(page) < PAGE:
                 return
@@ -316,7 +316,7 @@ class SessionFeed(Generic[T]):
             return self._open.close()
         return ""
 
-    def _tell_text(self) -> None:
+    def _deliver_text(self) -> None:
         self._text_is_due = False
         running = self._live.running_buffer(self.session_id)
         # Text of a turn that the feed has not read yet is published after that: the log wakes the feed.
@@ -324,14 +324,14 @@ class SessionFeed(Generic[T]):
             return
         grown = self._open.more(running)
         if grown is not None:
-            self._tell_all(self._of_text(grown))
+            self._deliver_all(self._of_text(grown))
 
     def _of_text(self, text: "FeedTextDelta") -> T:
         return self._telling.render_text(self.session_id, text.task_id, text.offset, text.text)
 
-    def _tell_all(self, piece: T) -> None:
+    def _deliver_all(self, piece: T) -> None:
         for follower in tuple(self.followers):
-            follower.tell(piece)
+            follower.deliver(piece)
 
     async def _read(self, after: int, through: int) -> list[LogEntry]:
         return await self._database.read(

@@ -91,7 +91,7 @@ class Gateway:
             WebSocketRoute("/ws", self.socket),
             Mount("/static", StaticFiles(directory=STATIC, follow_symlink=False)),
         ]
-        return Starlette(routes=routes, exception_handlers={InterlockError: self._told})
+        return Starlette(routes=routes, exception_handlers={InterlockError: self._error_response})
 
     # -- login --
 
@@ -248,7 +248,7 @@ class Gateway:
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )
 
-    async def _told(self, _request: Request, error: Exception) -> Response:
+    async def _error_response(self, _request: Request, error: Exception) -> Response:
         """Answer with an error, redacted: it may quote the request, and so a secret."""
         if isinstance(error, UserError):
             status = 404 if isinstance(error, SessionNotFound) else 400

@@ -93,7 +93,7 @@ class WebSocketConnection:
 
     # -- sending --
 
-    def tell(self, frame: Frame) -> None:
+    def deliver(self, frame: Frame) -> None:
         request_id = self._asked.get(frame.task_id) if self._asked and frame.task_id else None
         if request_id is not None:
             self._send(frame.with_id(request_id))

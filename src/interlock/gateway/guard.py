@@ -51,7 +51,7 @@ OPEN_TO_LINKS = "/"
 
 
 @dataclass(frozen=True, slots=True)
-class OriginPolicy:
+class HostAndOriginPolicy:
     """The accepted hosts and origins: lower case, matched as a whole."""
 
     hosts: frozenset[str]
@@ -95,7 +95,7 @@ class OriginPolicy:
 class RequestGuard:
     """ASGI middleware around the whole application. Scopes other than HTTP and WebSocket pass unchanged."""
 
-    def __init__(self, app: AsgiApp, policy: OriginPolicy) -> None:
+    def __init__(self, app: AsgiApp, policy: HostAndOriginPolicy) -> None:
         self._app = app
         self._policy = policy
         self._headers: Headers = [

@@ -47,7 +47,7 @@ class GatewayMetrics:
     def login(self, outcome: str) -> None:
         self._logins.labels(outcome).inc()
 
-    def told(self, event: AgentEvent, name_of: Callable[[str], str]) -> None:
+    def count_agent_event(self, event: AgentEvent, name_of: Callable[[str], str]) -> None:
         """Count an agent event of this process."""
         match event:
             case TurnCompleted():

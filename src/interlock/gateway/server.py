@@ -150,10 +150,10 @@ class _ClientErrorFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told = LogThrottle()
+        self._throttle = LogThrottle()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not str(record.msg).startswith(self.WORDS) or self._told.take()
+        return not str(record.msg).startswith(self.WORDS) or self._throttle.take()
 
 
 class _UvicornServer(uvicorn.Server):

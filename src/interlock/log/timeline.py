@@ -77,7 +77,7 @@ class _Used:
         self.known_cost += other.known_cost
         self.is_cost_whole &= other.is_cost_whole
 
-    def tell(self, node: dict[str, Any]) -> None:
+    def add_to(self, node: dict[str, Any]) -> None:
         if not (self.is_cost_whole or self.input_tokens or self.output_tokens):
             # None of its turns can be read.
             return
@@ -216,7 +216,7 @@ def _add_up(entries: list[_Entry], cost_of: CostOf) -> None:
         if entry.used is None:
             continue
         if entry.kind in _SCOPES or entry.kind == "turn.completed":
-            entry.used.tell(entry.node)
+            entry.used.add_to(entry.node)
         if entry.above is not None:
             entry.above.used = entry.above.used or _Used()
             entry.above.used.add(entry.used)

@@ -12,6 +12,14 @@ from typing import Any
 
 import orjson
 
+from interlock.models.builtin_model_support import (
+    EndpointMessage,
+    conversation_key,
+    decode_messages,
+    estimate_usage,
+    offered_tool_names,
+    stream_reply,
+)
 from interlock.models.demo_intents import (
     DemoIntent,
     DemoIntentKind,
@@ -20,14 +28,6 @@ from interlock.models.demo_intents import (
     parse_intent,
 )
 from interlock.models.demo_replies import DemoResult, describe_result, introduction, not_understood
-from interlock.models.message_decoding import (
-    DecodedModelMessage,
-    conversation_key,
-    decode_messages,
-    estimate_usage,
-    offered_tool_names,
-    stream_reply,
-)
 from interlock.models.provider import FinishReason, ModelReply, ModelRequest, ModelStreamItem, RequestedCall
 
 _READ_FIRST = {"READ_REQUIRED", "STALE_READ"}
@@ -92,7 +92,7 @@ def reply_to(request: ModelRequest) -> ModelReply:
     return replace(reply, usage=estimate_usage(request, reply))
 
 
-def _done(messages: list[DecodedModelMessage]) -> list[_Done]:
+def _done(messages: list[EndpointMessage]) -> list[_Done]:
     results = {message.call_id: message.content for message in messages if message.role == "tool"}
     return [
         _Done(name, _object(arguments), _object(results[call_id], "stdout"))

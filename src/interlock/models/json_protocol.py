@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import orjson
 
+from interlock.models.builtin_model_support import EndpointMessage, decode_messages
 from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
-from interlock.models.message_decoding import DecodedModelMessage, decode_messages
 from interlock.models.message_encoding import assistant_message, system_message, user_message
 from interlock.models.provider import (
     FinishReason,
@@ -132,12 +132,12 @@ def _sum(used: list[TokenUsage | None]) -> TokenUsage | None:
 def _in_neutral_form(request: ModelRequest) -> ModelRequest:
     messages = decode_messages(request.messages)
     system = [message.content for message in messages if message.role == "system"]
-    prompt = system_message("\n\n".join([*system, _told_of_tools(request)]))
+    prompt = system_message("\n\n".join([*system, _tool_instructions(request)]))
     spoken = [message for message in messages if message.role != "system"]
     return ModelRequest((prompt, *_spoken(spoken)), max_output_tokens=request.max_output_tokens)
 
 
-def _told_of_tools(request: ModelRequest) -> str:
+def _tool_instructions(request: ModelRequest) -> str:
     lines = [_INSTRUCTIONS]
     tools = orjson.loads(request.tools or b"[]")
     if not tools:
@@ -152,7 +152,7 @@ def _told_of_tools(request: ModelRequest) -> str:
     return "\n".join(lines)
 
 
-def _spoken(messages: list[DecodedModelMessage]) -> list[bytes]:
+def _spoken(messages: list[EndpointMessage]) -> list[bytes]:
     """Results of one turn together, as a user message: such models know no other roles."""
     encoded: list[bytes] = []
     results: list[dict[str, object]] = []
@@ -177,7 +177,7 @@ def _results(results: list[dict[str, object]]) -> bytes:
     return user_message(orjson.dumps({"tool_results": results}).decode())
 
 
-def _as_written(message: DecodedModelMessage) -> str:
+def _as_written(message: EndpointMessage) -> str:
     calls = [{"name": name, "arguments": _value(arguments)} for _, name, arguments in message.calls]
     answer = "" if calls else message.content
     return orjson.dumps({"tool_calls": calls, "final_answer": answer}).decode()

@@ -18,7 +18,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from interlock.core.errors import ConfigurationError
-from interlock.models.message_decoding import DecodedModelMessage, decode_messages
+from interlock.models.builtin_model_support import EndpointMessage, decode_messages
 from interlock.models.provider import (
     FinishReason,
     ModelError,
@@ -92,7 +92,7 @@ class PydanticAIProvider:
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 - the one edge where that library's errors end
-            raise self._told(error) from None
+            raise self._model_error(error) from None
 
     async def close(self) -> None:
         """Clients belong to pydantic-ai, which shares them between models."""
@@ -113,7 +113,7 @@ class PydanticAIProvider:
             response = stream.get()
         yield _reply(response, "".join(pieces))
 
-    def _told(self, error: Exception) -> ModelError:
+    def _model_error(self, error: Exception) -> ModelError:
         fault, sentence = next(
             ((fault, sentence) for kind, fault, sentence in _FAULTS if isinstance(error, kind)),
             (ModelFault.server, "the provider's library failed"),
@@ -131,7 +131,7 @@ class PydanticAIProvider:
 
 
 def _history(
-    conversation: Sequence[DecodedModelMessage], fitting: re.Pattern[str]
+    conversation: Sequence[EndpointMessage], fitting: re.Pattern[str]
 ) -> Iterator[messages.ModelMessage]:
     parts: list[messages.ModelRequestPart] = []
     names: dict[str, str] = {}
@@ -159,9 +159,7 @@ def _history(
         yield messages.ModelRequest(parts=parts)
 
 
-def _response_parts(
-    message: DecodedModelMessage, fitting: re.Pattern[str]
-) -> list[messages.ModelResponsePart]:
+def _response_parts(message: EndpointMessage, fitting: re.Pattern[str]) -> list[messages.ModelResponsePart]:
     parts: list[messages.ModelResponsePart] = []
     if message.content:
         parts.append(messages.TextPart(message.content))

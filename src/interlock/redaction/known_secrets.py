@@ -77,10 +77,10 @@ def _path_forms(value: str) -> set[str]:
     if "/" not in value:
         return set()
     parts = [part for part in value.split("/") if part]
-    return {"/".join(parts), *(part for part in parts if _is_telling(part, is_of_url="://" in value))}
+    return {"/".join(parts), *(part for part in parts if _is_distinctive(part, is_of_url="://" in value))}
 
 
-def _is_telling(part: str, *, is_of_url: bool) -> bool:
+def _is_distinctive(part: str, *, is_of_url: bool) -> bool:
     raw = part.encode("utf-8", "surrogatepass")
     if len(part) >= MIN_SECRET_LENGTH and (
         looks_random(raw, MIN_SECRET_LENGTH) or is_unlike_identifier(raw)

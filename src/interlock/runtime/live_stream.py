@@ -59,7 +59,7 @@ class RunningTextBuffer:
 
 
 class LiveSubscriber(Protocol):
-    def tell(self, task: Task, event: AgentEvent) -> bool:
+    def deliver(self, task: Task, event: AgentEvent) -> bool:
         """Deliver an event without waiting. False: the subscriber has fallen behind and is removed."""
 
     def on_remote_change(self) -> None:
@@ -70,16 +70,16 @@ class LiveSubscription:
     """One subscriber of one session; iterate over it. It ends when cut off."""
 
     def __init__(self) -> None:
-        self._told: UnboundedQueue[tuple[Task, AgentEvent] | None] = UnboundedQueue()
+        self._queued: UnboundedQueue[tuple[Task, AgentEvent] | None] = UnboundedQueue()
         self.was_cut_off = False
 
-    def tell(self, task: Task, event: AgentEvent) -> bool:
+    def deliver(self, task: Task, event: AgentEvent) -> bool:
         """Queue an event. False: the subscriber has fallen behind and is removed."""
-        if len(self._told) >= MAX_WAITING:
+        if len(self._queued) >= MAX_WAITING:
             self.was_cut_off = True
             self.end()
             return False
-        self._told.put((task, event))
+        self._queued.put((task, event))
         return True
 
     def on_remote_change(self) -> None:
@@ -87,10 +87,10 @@ class LiveSubscription:
 
     def end(self) -> None:
         """End after the events queued so far."""
-        self._told.put(None)
+        self._queued.put(None)
 
     async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
-        while (told := await self._told.next()) is not None:
+        while (told := await self._queued.next()) is not None:
             yield told
 
 
@@ -110,7 +110,7 @@ class LiveStream:
         for hear in self._hearing:
             hear(event)
         for watcher in tuple(self._watchers.get(task.session_id, ())):
-            if not watcher.tell(task, event):
+            if not watcher.deliver(task, event):
                 self._watchers[task.session_id].discard(watcher)
 
     def hear(self, hear: Callable[[AgentEvent], None]) -> None:
@@ -130,11 +130,11 @@ class LiveStream:
                 known = self._texts.get(session_id)
                 if known is not None and known.is_remote and known.task_id == task_id:
                     del self._texts[session_id]
-                self._tell_of_more(session_id)
+                self._notify_remote_change(session_id)
             case LogAppended(session_id):
-                self._tell_of_more(session_id)
+                self._notify_remote_change(session_id)
             case ResyncRequested(session_id):
-                self._tell_whole(session_id)
+                self._resend_text(session_id)
             case WorkAvailable() | CancelRequested():
                 pass
             case _:
@@ -209,9 +209,9 @@ class LiveStream:
         if known.chars > piece.offset or not piece.text or known.chars + len(piece.text) > MAX_HEARD_CHARS:
             return
         known.add(piece.text)
-        self._tell_of_more(piece.session_id)
+        self._notify_remote_change(piece.session_id)
 
-    def _tell_of_more(self, session_id: str) -> None:
+    def _notify_remote_change(self, session_id: str) -> None:
         for watcher in tuple(self._watchers.get(session_id, ())):
             watcher.on_remote_change()
 
@@ -219,7 +219,7 @@ class LiveStream:
         if self._bus is not None:
             self._bus.send(ResyncRequested(session_id))
 
-    def _tell_whole(self, session_id: str) -> None:
+    def _resend_text(self, session_id: str) -> None:
         known = self._texts.get(session_id)
         if self._bus is not None and known is not None and not known.is_remote:
             text = "".join(known.pieces)

@@ -109,7 +109,7 @@ class NatsBus:
         self._watched: dict[str, Subscription | None] = {}
         self._client: Client | None = None
         self._hear: BusHandler = lambda _signal: None
-        self._is_told = False
+        self._is_outage_logged = False
 
     @property
     def is_connected(self) -> bool:
@@ -139,7 +139,7 @@ class NatsBus:
             try:
                 await self._one_connection(has_room)
             except Exception as error:  # noqa: BLE001 - whatever a server or a peer sends, the next try may go well
-                self._tell_fault(error)
+                self._log_outage(error)
             await asyncio.sleep(RETRY_SECONDS)
 
     # -- connection --
@@ -249,7 +249,7 @@ class NatsBus:
                     await _give_up(rings)
                     rings = None
             except Exception as error:  # noqa: BLE001 - also what the client makes of an odd message
-                self._tell_fault(error)
+                self._log_outage(error)
                 await _give_up(rings)
                 rings = None
                 await asyncio.sleep(RETRY_SECONDS)
@@ -299,12 +299,12 @@ class NatsBus:
     # -- connection callbacks; none may raise --
 
     async def _faulty(self, error: Exception) -> None:
-        self._tell_fault(error)
+        self._log_outage(error)
 
     async def _lost(self) -> None:
         # Unless this process closes it.
         if self._client is not None:
-            self._tell_fault("the connection was lost")
+            self._log_outage("the connection was lost")
 
     async def _found(self) -> None:
         self._connected()
@@ -312,15 +312,15 @@ class NatsBus:
             self._outgoing.put(ResyncRequested(session_id))
 
     def _connected(self) -> None:
-        if self._is_told:
+        if self._is_outage_logged:
             _log.warning("nats_is_back")
-            self._is_told = False
+            self._is_outage_logged = False
 
-    def _tell_fault(self, error: object) -> None:
+    def _log_outage(self, error: object) -> None:
         """Log an outage once: the connection is retried every second."""
-        level = _log.debug if self._is_told else _log.warning
+        level = _log.debug if self._is_outage_logged else _log.warning
         level("nats_is_away", error=str(error) or type(error).__name__)
-        self._is_told = True
+        self._is_outage_logged = True
 
 
 def _is_cancelled() -> bool:

@@ -117,7 +117,7 @@ class SessionRunner:
         tries = itertools.count()
 
         async def written_down() -> None:
-            await self._tell_withdrawn(task.id)
+            await self._store_cancellation(task.id)
             if next(tries):
                 present = await self._tasks.present(task.id)
                 # It may have been written with only the reply lost: the session may have been released too.
@@ -157,7 +157,7 @@ class SessionRunner:
                 present = await self._tasks.present(task.id)
                 if present.attempts > task.attempts:
                     return present
-            await self._tell_withdrawn(task.id)
+            await self._store_cancellation(task.id)
             return await self._tasks.start(task.id, lease)
 
         await _retry_while_leased(settled, lease)
@@ -168,7 +168,7 @@ class SessionRunner:
         await record_interrupted_calls(self._log, task.session_id, token=lease.token, on_full_disk=True)
         return await self._tasks.end_cancelled(task.id, lease)
 
-    async def _tell_withdrawn(self, task_id: str) -> None:
+    async def _store_cancellation(self, task_id: str) -> None:
         who = self._withdrawn.get(task_id)
         if who is not None:
             with suppress(WrongTaskStatus):

@@ -31,7 +31,7 @@ class UnixSocketBus:
         self._ends: set[_Peer] = set()
         self._hear: BusHandler = lambda _signal: None
         self.is_host = False
-        self._told = ""
+        self._logged_error = ""
 
     @property
     def is_connected(self) -> bool:
@@ -61,14 +61,14 @@ class UnixSocketBus:
                 # With the store elsewhere, the directory may not exist yet.
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if await self._join():
-                    self._told = ""
+                    self._logged_error = ""
                 else:
                     await self._host()
             except OSError as error:
                 # Log each error once: joining is retried several times a second.
-                level = _log.debug if str(error) == self._told else _log.warning
+                level = _log.debug if str(error) == self._logged_error else _log.warning
                 level("wire_broken", error=str(error))
-                self._told = str(error)
+                self._logged_error = str(error)
             # Do not retry too soon; a hub that ends after a while is replaced at once.
             if loop.time() - began < RETRY_SECONDS:
                 await asyncio.sleep(RETRY_SECONDS)

@@ -95,7 +95,7 @@ class Worker:
     async def run(self) -> None:
         """Work until stopped. When cancelled, it releases running tasks to others and then ends."""
         subscribers = asyncio.create_task(self._listen())
-        telling = asyncio.create_task(self._tell_of_itself())
+        telling = asyncio.create_task(self._record_start())
         try:
             while not self._stopping.is_set():
                 self._wake.clear()
@@ -138,7 +138,7 @@ class Worker:
         """Whether it could take another session now."""
         return len(self._sessions) + len(self._rung) < self._limits.sessions and not self._stopping.is_set()
 
-    async def _tell_of_itself(self) -> None:
+    async def _record_start(self) -> None:
         started = WorkerStarted(worker=self._name, pid=os.getpid(), host=socket.gethostname())
         await append_with_retry(self._log, self._log.draft(started, EventScope(None, self._spawned)))
 

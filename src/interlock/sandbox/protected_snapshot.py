@@ -68,12 +68,12 @@ _MEMORY = ProtectedStateRegistry()
 _AFTERWARDS_NS = 10 * 10**9
 
 
-def share_snapshots(folder: Path, tell: ReportRestored = ignore_restored) -> None:
+def share_snapshots(folder: Path, report: ReportRestored = ignore_restored) -> None:
     """Share snapshots with all processes that use this directory, which no command can reach.
 
-    What a killed one left is restored now, or before the next command, and `tell` is called with the paths.
+    What a killed one left is restored now, or before the next command; `report` is called with the paths.
     """
-    _MEMORY.share(folder, tell)
+    _MEMORY.share(folder, report)
     try:
         if _MEMORY.has_orphans():
             with _MEMORY.turn():
@@ -91,7 +91,7 @@ def _put_back_what_was_left() -> None:
             _log.error(
                 "protected_names_put_back", paths=told, reason="a process was killed with its command"
             )
-            _MEMORY.tell(told)
+            _MEMORY.report(told)
         _MEMORY.discard(left)
 
 

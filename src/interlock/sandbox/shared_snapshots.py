@@ -59,7 +59,7 @@ def ignore_restored(_paths: list[str]) -> None:
 
 class ProtectedStateRegistry:
     def __init__(self) -> None:
-        self.tell: ReportRestored = ignore_restored
+        self.report: ReportRestored = ignore_restored
         self._lock = threading.RLock()
         self._folder: Path | None = None
         self._held: dict[Key, tuple[Value, int]] = {}
@@ -69,10 +69,10 @@ class ProtectedStateRegistry:
         self._file: _File | None = None
         self._pulse = _Heartbeat()
 
-    def share(self, folder: Path, tell: ReportRestored = ignore_restored) -> None:
+    def share(self, folder: Path, report: ReportRestored = ignore_restored) -> None:
         """Share with all processes that use this directory, which no command can reach."""
         with self._lock:
-            self.tell = tell
+            self.report = report
             if folder != self._folder:
                 self._folder = folder
                 self._forget_file()
@@ -83,7 +83,7 @@ class ProtectedStateRegistry:
         with self._lock, ExitStack() as locked:
             folder = self._folder
             if folder is not None:
-                with _told():
+                with _report_write_errors():
                     locked.enter_context(_locked(folder))
                     self._others = self._of_others(folder)
             try:
@@ -91,7 +91,7 @@ class ProtectedStateRegistry:
             finally:
                 self._others, self._left = {}, []
                 if folder is not None:
-                    with _told():
+                    with _report_write_errors():
                         self._publish(folder)
 
     @contextmanager
@@ -234,7 +234,7 @@ class _File:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _report_write_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -74,9 +74,9 @@ class SubprocessJob(PipedJob):
         self._process, self._channel = process, channel
         self._following = asyncio.ensure_future(self._follow(process, channel, complaints))
 
-    def when_ended(self, tell: Callable[[], None]) -> None:
-        """Call `tell` at the end, whether or not it is waited for."""
-        self._ended.add_done_callback(lambda _ended: tell())
+    def when_ended(self, notify: Callable[[], None]) -> None:
+        """Call `notify` at the end, whether or not it is waited for."""
+        self._ended.add_done_callback(lambda _ended: notify())
 
     def kill(self) -> None:
         if self._ended.done() or self._was_stopped or self._channel is None:

@@ -1,6 +1,6 @@
 """The only place that builds objects. Read it to see the system.
 
-`runtime.py` builds one process's Interlock, `tool_registry.py` its tools, `authority_inputs.py` their
+`runtime.py` builds one process's Interlock, `tool_services.py` its tools, `authority_inputs.py` their
 permissions; `agents.py`, which imports more, builds what runs tasks.
 """
 
@@ -24,7 +24,7 @@ from interlock.wiring.runtime import (
     store_config,
     unmatchable_denials,
 )
-from interlock.wiring.tool_registry import (
+from interlock.wiring.tool_services import (
     build_registry,
     memory_services,
     override_modes,

@@ -34,7 +34,7 @@ from interlock.runtime.worker import Worker, WorkerLimits
 from interlock.runtime.workflow_runs import WorkflowRunService, next_step_after
 from interlock.wiring.prompt_inputs import PromptInputsResolver
 from interlock.wiring.runtime import Runtime
-from interlock.wiring.tool_registry import tool_names
+from interlock.wiring.tool_services import tool_names
 from interlock.workflow.directory import WorkflowDirectory
 
 
@@ -92,9 +92,9 @@ class AgentRuntime:
         def grown(streams: set[str]) -> None:
             # In the writer's thread.
             if bus.has_others:
-                loop.call_soon_threadsafe(tell, streams)
+                loop.call_soon_threadsafe(publish, streams)
 
-        def tell(streams: set[str]) -> None:
+        def publish(streams: set[str]) -> None:
             for stream in streams - {SYSTEM_STREAM}:
                 bus.send(LogAppended(stream))
 

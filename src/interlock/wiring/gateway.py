@@ -9,7 +9,7 @@ from interlock.feed.follow import FeedHub, FeedRenderer
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.connection import SocketLimits
 from interlock.gateway.frame_encoding import frames_from_entry, live_text_frame
-from interlock.gateway.guard import OriginPolicy, RequestGuard
+from interlock.gateway.guard import HostAndOriginPolicy, RequestGuard
 from interlock.gateway.server import GatewayServer, ListenAddress, listening_socket
 from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo
 from interlock.models.provider import TokenUsage
@@ -49,13 +49,15 @@ def open_gateway(agent_runtime: AgentRuntime, *, port: int) -> Gateway:
         limits=SocketLimits(queue_bytes=given.queue_bytes, requests_per_second=given.requests_per_second),
     )
     name_of = _known_names(runtime.registry)
-    agent_runtime.live.hear(lambda event: gateway.metrics.told(event, name_of))
+    agent_runtime.live.hear(lambda event: gateway.metrics.count_agent_event(event, name_of))
     return gateway
 
 
 def open_server(gateway: Gateway, runtime: Runtime, address: ListenAddress) -> GatewayServer:
     given = runtime.settings.gateway
-    doors = RequestGuard(gateway.app(), OriginPolicy.of(given, address.port, script_hashes=script_hashes()))
+    doors = RequestGuard(
+        gateway.app(), HostAndOriginPolicy.of(given, address.port, script_hashes=script_hashes())
+    )
     return GatewayServer(
         gateway,
         doors,

@@ -20,7 +20,7 @@ from interlock.tools.mcp.connection_pool import McpConnectionPool
 from interlock.tools.mcp.repository import McpRepository, StoredMcpServer
 from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.server_config import AddServerRequest
-from interlock.tools.mcp.server_job import LaunchPolicy
+from interlock.tools.mcp.server_job import LaunchCeiling
 from interlock.tools.mcp.service import McpService, tool_json
 from interlock.tools.mcp.tool_classification import ClassifyRequest
 from interlock.tools.registry import ToolRegistry
@@ -66,7 +66,7 @@ def open_mcp(
 ) -> McpService:
     """No server is started, and the library is not imported, before a server is used."""
     here = authority_inputs.capabilities
-    grounds = LaunchPolicy(
+    grounds = LaunchCeiling(
         roots=here.roots,
         readable_paths=here.readable_paths,
         network_ports=settings.tool.network_ports if settings.tool.shell_network else frozenset(),

@@ -44,9 +44,9 @@ from interlock.sessions.leases import SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.settings_store import SettingsStore
-from interlock.tools.builtins import FileServices
 from interlock.tools.builtins.delegate import SubtaskRunnerSlot
 from interlock.tools.builtins.generate_image import ImageServices
+from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.undo_service import UndoReport, UndoService
 from interlock.tools.files.write_operations import WriteServices
@@ -65,7 +65,7 @@ from interlock.wiring.authority_inputs import (
     missing_requirements,
 )
 from interlock.wiring.mcp_servers import open_mcp
-from interlock.wiring.tool_registry import build_registry, memory_services, override_modes
+from interlock.wiring.tool_services import build_registry, memory_services, override_modes
 from interlock.workflow.run_store import RunStore
 
 if TYPE_CHECKING:

@@ -203,7 +203,7 @@ class _RunTransaction:
                 visit_row = self.run_state.newest(place)
                 to, label = (edge.target, edge.label) if edge else ("", "")
                 self._close(visit_row, VisitStatus.completed, outcome, to, label)
-                self._tell(
+                self._record(
                     visit_row,
                     NodeCompleted(**_which(visit_row), outcome=outcome, to=to, label=label),
                 )
@@ -263,7 +263,7 @@ class _RunTransaction:
         workflow = run.book.workflow_in(visit.frame)
         brief = workflow.nodes[visit.node].brief
         self._transaction.connection.change(BEGIN_VISIT, (task_id, self._session_id, visit.number))
-        self._tell(visit, NodeBegun(**_which(visit), task_id=task_id))
+        self._record(visit, NodeBegun(**_which(visit), task_id=task_id))
         return NextStep(
             task_id=task_id,
             content=step_message(self.run_state, visit, workflow.name),
@@ -276,7 +276,7 @@ class _RunTransaction:
     def failed(self, visit: NodeVisit, status: VisitStatus, reason: str, who: str) -> None:
         """Record a failed node. The run stays there until a person retries or stops it."""
         self._close(visit, status, visit.outcome, "", "", reason)
-        self._tell(visit, NodeFailed(**_which(visit), status=status.value, reason=reason))
+        self._record(visit, NodeFailed(**_which(visit), status=status.value, reason=reason))
         if not self.run_state.run.status.is_end:
             because = f"step {visit.node} did not finish: {reason}"
             self.set_status(RunStatus.paused, because, RunPaused(who=who, reason=because))
@@ -321,7 +321,7 @@ class _RunTransaction:
     def _of_run(self, event: Event) -> None:
         self._transaction.record(event, EventScope(None, self.run_state.run.started_event))
 
-    def _tell(self, visit: NodeVisit, event: Event) -> None:
+    def _record(self, visit: NodeVisit, event: Event) -> None:
         self._transaction.record(event, EventScope(None, visit.entered_event))
 
 

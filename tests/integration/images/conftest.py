@@ -48,7 +48,7 @@ class ImageHarness:
 
 @pytest.fixture
 async def images(harness: ToolHarness, monkeypatch) -> AsyncIterator[ImageHarness]:
-    monkeypatch.setattr(progress, "TELL_SECONDS", 0.02)
+    monkeypatch.setattr(progress, "PROGRESS_SECONDS", 0.02)
     endpoint = await ImageServer().start()
     yield ImageHarness(harness, endpoint)
     await endpoint.stop()

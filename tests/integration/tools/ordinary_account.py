@@ -15,7 +15,7 @@ from interlock.core.errors import ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.programs import RG, locate
-from interlock.tools.builtins import FileServices
+from interlock.tools.builtins.registration import FileServices
 from interlock.tools.tool import ToolContext, ToolLimits
 from interlock.wiring import build_registry
 

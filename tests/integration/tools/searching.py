@@ -5,7 +5,7 @@ from pathlib import Path
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
-from interlock.tools.builtins import FileServices
+from interlock.tools.builtins.registration import FileServices
 from interlock.tools.result import ToolResult
 from interlock.wiring import build_registry
 from tests.harness.tool_calls import ToolHarness

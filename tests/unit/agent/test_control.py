@@ -204,7 +204,9 @@ def test_a_restart_at_any_moment_changes_no_decision(turns, restart):
             made = arguments_fingerprint({"path": argument})
             result = results[outcome]
             past.append(
-                PastCall.told(pieces.turns, "read_file", f'{{"path": "{argument}"}}', result.as_dict())
+                PastCall.from_transcript(
+                    pieces.turns, "read_file", f'{{"path": "{argument}"}}', result.as_dict()
+                )
             )
             assert pieces.call_ended("read_file", made, result) == whole.call_ended(
                 "read_file", made, result

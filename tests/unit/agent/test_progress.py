@@ -166,6 +166,6 @@ def test_no_arguments_are_an_empty_object():
 def test_a_call_is_known_again_from_the_transcript(result):
     """Three times the same, with a restart after each."""
     told = orjson.loads(orjson.dumps(result.as_dict()))
-    past = PastCall.told(7, "read_file", ' {"path" : "a.txt"} ', told)
+    past = PastCall.from_transcript(7, "read_file", ' {"path" : "a.txt"} ', told)
     assert past.fingerprint == call_fingerprint("read_file", ARGUMENTS, result.as_dict())
     assert (past.denial is not None) == (result is DENIED)

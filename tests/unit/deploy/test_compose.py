@@ -6,7 +6,7 @@ from interlock.cli.main import build_app
 from interlock.config.effective_settings import _walk, setting_names
 from interlock.config.settings import Settings, load_settings
 from interlock.config.sources import SECRET_FILE_SUFFIX
-from interlock.gateway.guard import OriginPolicy
+from interlock.gateway.guard import HostAndOriginPolicy
 from tests.unit.deploy.plain_yaml import read_yaml
 from tests.unit.deploy.units import ROOT, read_variables
 
@@ -101,7 +101,7 @@ def test_interlock_starts_with_it(settings):
 
 
 def test_browsers_are_answered_at_the_published_ports_and_nowhere_else(settings):
-    policy = OriginPolicy.of(settings.gateway, settings.gateway.port)
+    policy = HostAndOriginPolicy.of(settings.gateway, settings.gateway.port)
     for name in ("gateway-1", "gateway-2"):
         [published] = COMPOSE["services"][name]["ports"]
         _, port, _ = published.split(":")

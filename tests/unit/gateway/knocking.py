@@ -1,7 +1,7 @@
 """Whoever knocks at the doors, what stands behind them, and what was answered."""
 
 from interlock.config.settings import load_settings
-from interlock.gateway.guard import OriginPolicy
+from interlock.gateway.guard import HostAndOriginPolicy
 
 HOST = (b"host", b"127.0.0.1:8420")
 ORIGIN = (b"origin", b"http://127.0.0.1:8420")
@@ -11,10 +11,10 @@ BEARER = (b"authorization", b"Bearer ilk_x")
 
 def policy(
     monkeypatch, *, port: int = 8420, hashes: tuple[str, ...] = (), **variables: str
-) -> OriginPolicy:
+) -> HostAndOriginPolicy:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return OriginPolicy.of(load_settings().gateway, port, hashes)
+    return HostAndOriginPolicy.of(load_settings().gateway, port, hashes)
 
 
 class Behind:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.gateway.guard import MAX_BODY_BYTES, OriginPolicy, RequestGuard
+from interlock.gateway.guard import MAX_BODY_BYTES, HostAndOriginPolicy, RequestGuard
 from tests.unit.gateway.knocking import HOST, ORIGIN, ask, policy
 
 
@@ -81,5 +81,5 @@ async def test_the_life_of_the_server_passes(doors, behind):
     async def app(scope, receive, send):
         seen.append(scope["type"])
 
-    await RequestGuard(app, OriginPolicy(frozenset(), frozenset()))({"type": "lifespan"}, None, None)
+    await RequestGuard(app, HostAndOriginPolicy(frozenset(), frozenset()))({"type": "lifespan"}, None, None)
     assert seen == ["lifespan"]

@@ -153,7 +153,7 @@ class Waker:
     def __init__(self):
         self.woken = 0
 
-    def tell(self, _task, _event):
+    def deliver(self, _task, _event):
         return True
 
     def on_remote_change(self):

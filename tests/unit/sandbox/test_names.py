@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.sandbox import hard_links
+from interlock.sandbox import hard_link_check
 from interlock.sandbox.file_io import open_file
-from interlock.sandbox.hard_links import HardLinkCheck
+from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.paths import PathResolver
 from tests.unit.sandbox.conftest import territory_of
 
@@ -51,7 +51,7 @@ def test_a_name_in_a_root_that_lies_in_another_one_counts_once(roots):
 
 def test_where_there_is_too_much_to_look_through_nothing_is_taken_for_inside(roots, monkeypatch):
     os.link(roots.inside / "README.md", roots.inside / "src/second")
-    monkeypatch.setattr(hard_links, "MAX_ENTRIES", 1)
+    monkeypatch.setattr(hard_link_check, "MAX_ENTRIES", 1)
     assert not is_inside(roots.resolver, roots.inside / "README.md")
 
 

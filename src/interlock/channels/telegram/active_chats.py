@@ -62,7 +62,7 @@ class ActiveChats:
         self._views: dict[str, TaskView] = {}
         self._subscribers: dict[str, SessionSubscriber] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._told = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def poll(self, name: BotIdentity) -> None:
         polling = UpdatePoller(
@@ -76,10 +76,10 @@ class ActiveChats:
         """Send the ends of finished tasks, within a short time limit."""
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
-                self._told.clear()
+                self._arrived.clear()
                 while await self._has_untold_ends():
-                    await self._told.wait()
-                    self._told.clear()
+                    await self._arrived.wait()
+                    self._arrived.clear()
                 for outbox in tuple(self._outboxes.values()):
                     await outbox.settle()
         except Exception as error:  # noqa: BLE001 - whatever it is, the process ends as it should
@@ -200,7 +200,7 @@ class ActiveChats:
         self._views.pop(task.task_id, None)
         if not any(other.task.session_id == task.session_id for other in self._views.values()):
             await self._leave(task.session_id)
-        self._told.set()
+        self._arrived.set()
         # A message may be waiting for room in the queue.
         self._chat(task.chat_id).wake()
 
@@ -267,7 +267,7 @@ class SessionSubscriber:
         self._room = asyncio.Event()
         self._has_ended = False
 
-    def tell(self, entry: TelegramFeedItem, /) -> None:
+    def deliver(self, entry: TelegramFeedItem, /) -> None:
         if entry.seq is not None:
             self._after = max(self._after, entry.seq)
         self._heard.put(entry)

@@ -17,7 +17,7 @@ class BotFileLock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
-        self._is_told = False
+        self._is_logged = False
 
     def take(self) -> str | None:
         """Take the lock and return its name; None if another process holds it, or locking fails.
@@ -37,7 +37,7 @@ class BotFileLock:
             flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._path, flags, 0o600)
         except OSError as error:
-            self._tell(error)
+            self._log_once(error)
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,7 +46,7 @@ class BotFileLock:
             return None
         except OSError as error:
             os.close(descriptor)
-            self._tell(error)
+            self._log_once(error)
             return None
         return descriptor
 
@@ -55,8 +55,8 @@ class BotFileLock:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _tell(self, error: OSError) -> None:
+    def _log_once(self, error: OSError) -> None:
         """Log the error once: locking is retried often, and the lease works without it."""
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_logged:
+            self._is_logged = True
             _log.warning("telegram_lock_not_taken", path=str(self._path), error=error.strerror)

@@ -52,7 +52,7 @@ BUSY_SECONDS = 2.0
 STORE_SECONDS = 1.0
 FAULT_SECONDS = 10.0
 # How often the chat gets a notice that the queue is full.
-TELL_BUSY_SECONDS = 60.0
+BUSY_REPLY_SECONDS = 60.0
 
 ONLY_TEXT = "I can read only text. Write a message, or send the picture with a caption."
 CLOSED = "That question is closed."
@@ -90,7 +90,7 @@ class ChatConversation:
         self._task_display = task_display
         self._bell = asyncio.Event()
         self._albums: list[str] = []
-        self._told_busy = -TELL_BUSY_SECONDS
+        self._busy_replied_at = -BUSY_REPLY_SECONDS
 
     def wake(self) -> None:
         self._bell.set()
@@ -182,7 +182,7 @@ class ChatConversation:
             put = await self._services.tasks.put(task.session_id, text, who=who, task_id=task_id)
         except SessionBusy:
             self._task_display.forget(task_id)
-            self._tell_busy()
+            self._reply_busy()
             return False
         except (UserError, StoreConflict) as error:
             self._task_display.forget(task_id)
@@ -193,10 +193,10 @@ class ChatConversation:
         self._task_display.follow(task.session_id, put.message_seq - 1)
         return True
 
-    def _tell_busy(self) -> None:
+    def _reply_busy(self) -> None:
         now = time.monotonic()
-        if now - self._told_busy >= TELL_BUSY_SECONDS:
-            self._told_busy = now
+        if now - self._busy_replied_at >= BUSY_REPLY_SECONDS:
+            self._busy_replied_at = now
             self.say(
                 MessageContent(
                     "Many messages are queued already; your latest messages are queued behind them."
@@ -225,13 +225,13 @@ class ChatConversation:
         except StoreError:
             raise
         except (UserError, InvalidAnswer) as error:
-            self._tell_refusal(incoming, _sentence(error))
+            self._reply_refusal(incoming, _sentence(error))
         except Exception as error:  # noqa: BLE001 - one odd message must not end the chat
             _log.error("telegram_fault", chat=self._chat, exc_info=error)
-            self._tell_refusal(incoming, FAULT)
+            self._reply_refusal(incoming, FAULT)
         return True
 
-    def _tell_refusal(self, incoming: IncomingMessage, sentence: str) -> None:
+    def _reply_refusal(self, incoming: IncomingMessage, sentence: str) -> None:
         if incoming.kind is IncomingKind.press:
             self._answer_callback(incoming, sentence)
         else:

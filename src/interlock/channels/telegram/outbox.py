@@ -198,7 +198,7 @@ class ChatOutbox:
         if outgoing.message_id is None:
             outgoing.message_id = await self._bot.send(self.chat_id, content, reply_to=outgoing.reply_to)
             # It stays due until it is recorded: after a crash before that, it is sent again.
-            await _tell(outgoing.noted, outgoing)
+            await _call_back(outgoing.noted, outgoing)
         else:
             await self._bot.edit(self.chat_id, outgoing.message_id, content)
 
@@ -207,12 +207,12 @@ class ChatOutbox:
         if wanted is None:
             outgoing.message_id = None
             self.release([outgoing])
-            await _tell(outgoing.noted, outgoing)
+            await _call_back(outgoing.noted, outgoing)
         elif outgoing.noted is None and not outgoing.is_due:
             # It will not change any more.
             self.release([outgoing])
         if not outgoing.is_due:
-            await _tell(outgoing.settled, outgoing)
+            await _call_back(outgoing.settled, outgoing)
 
     async def _refused(self, outgoing: OutgoingMessage, fault: TelegramApiError) -> None:
         if isinstance(fault, InvalidBotToken):
@@ -241,7 +241,7 @@ class ChatOutbox:
     async def _give_up(self, outgoing: OutgoingMessage, reason: str) -> None:
         outgoing.fault = reason or "Telegram rejected the message"
         self.release([outgoing])
-        await _tell(outgoing.settled, outgoing)
+        await _call_back(outgoing.settled, outgoing)
 
     async def _type(self, now: float) -> float | None:
         if not self._typing_wanted:
@@ -261,7 +261,7 @@ class ChatOutbox:
                 self._outgoing_messages.remove(outgoing)
 
 
-async def _tell(
+async def _call_back(
     entry: Callable[[OutgoingMessage], Awaitable[None]] | None, outgoing: OutgoingMessage
 ) -> None:
     """Call a callback. If recording fails, the chat is still shown the rest."""

@@ -46,7 +46,7 @@ REFUSAL = "This bot is private. Your Telegram id is {id}; its operator can allow
 STORE_IS_FULL = (
     "The disk of Interlock's store is full. Your message is queued until the operator frees space."
 )
-TELL_FULL_SECONDS = 600.0
+FULL_REPLY_SECONDS = 600.0
 WRONG_BOT = (
     "TELEGRAM_BOT_TOKEN: Telegram rejects this token; copy it from BotFather again, or create a new one"
 )
@@ -112,7 +112,7 @@ class UpdatePoller:
         self._place: PollOffset | None = None
         self._is_ready = False
         self._replies: set[asyncio.Task[None]] = set()
-        self._told_full: dict[int, float] = {}
+        self._full_replied_at: dict[int, float] = {}
 
     async def run(self) -> None:
         pause = PollBackoff()
@@ -181,7 +181,7 @@ class UpdatePoller:
             await self._records.take_in(taken, next_update)
         except StoreFull:
             for chat_id in {incoming.chat_id for incoming in taken}:
-                self._tell_full(chat_id)
+                self._reply_inbox_full(chat_id)
             raise
         self._place = PollOffset(next_update, now_us())
         self._arrived({incoming.chat_id for incoming in taken})
@@ -211,11 +211,11 @@ class UpdatePoller:
         if notice.is_told:
             self._reply(sender.chat_id, REFUSAL.format(id=sender.user_id))
 
-    def _tell_full(self, chat_id: int) -> None:
+    def _reply_inbox_full(self, chat_id: int) -> None:
         """Reply that the inbox is full, once for the same message."""
         now = time.monotonic()
-        if now - self._told_full.get(chat_id, -TELL_FULL_SECONDS) >= TELL_FULL_SECONDS:
-            self._told_full[chat_id] = now
+        if now - self._full_replied_at.get(chat_id, -FULL_REPLY_SECONDS) >= FULL_REPLY_SECONDS:
+            self._full_replied_at[chat_id] = now
             self._reply(chat_id, STORE_IS_FULL)
 
     def _reply(self, chat_id: int, text: str) -> None:

@@ -56,7 +56,7 @@ class TaskView:
         self._outbox = outbox
         self._records = records
         self._redactor = redactor
-        self._tell_ended = ended
+        self._on_end = ended
         self._outgoing_messages: dict[str, OutgoingMessage] = {}
         self._texts: list[str] = [""]
         self._stored = 0
@@ -64,7 +64,7 @@ class TaskView:
         self._widgets: dict[str, Widget] = {}
         self._drawing: asyncio.TimerHandle | None = None
         self._is_over = False
-        self._was_told = False
+        self._is_end_reported = False
 
     async def hear(self, heard: TelegramFeedItem) -> None:
         kind, data = heard.piece
@@ -86,7 +86,7 @@ class TaskView:
                 self._end(_ending(cast("ErrorData", data)))
             case FeedItemType.event:
                 self._hear_event(cast("EventData", data))
-        await self._tell_if_over()
+        await self._report_end()
 
     # -- text --
 
@@ -248,15 +248,15 @@ class TaskView:
             outgoing for name, outgoing in self._outgoing_messages.items() if name.startswith(last)
         ]
 
-    async def _tell_if_over(self) -> None:
+    async def _report_end(self) -> None:
         if (
             self._is_over
-            and not self._was_told
+            and not self._is_end_reported
             and not any(outgoing.is_due for outgoing in self._outgoing_messages.values())
         ):
-            self._was_told = True
+            self._is_end_reported = True
             self._outbox.release(list(self._outgoing_messages.values()))
-            await self._tell_ended(self)
+            await self._on_end(self)
 
     @property
     def message_ids(self) -> list[int]:
@@ -274,7 +274,7 @@ class TaskView:
         await retry_until_stored(lambda: self._records.note_shown(self.task.task_id, name, message_id))
 
     async def _settled(self, _card: OutgoingMessage) -> None:
-        await self._tell_if_over()
+        await self._report_end()
 
 
 def _ending(entry: ErrorData) -> str:

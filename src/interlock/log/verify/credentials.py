@@ -45,7 +45,7 @@ class CredentialVerifier:
     """Collects credentials from the events of the `system` stream."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Credential] = {}
+        self._expected: dict[str, _Credential] = {}
 
     def take(self, stored: StoredEvent) -> None:
         header = stored.header
@@ -56,11 +56,11 @@ class CredentialVerifier:
     def _take(self, seq: int, event: Event) -> None:
         match event:
             case AuthTokenAdded(credential_id=identity, name=name):
-                self._told[identity] = _Credential(seq, "token", name)
+                self._expected[identity] = _Credential(seq, "token", name)
             case AuthCodeIssued(credential_id=identity, name=name, expires_us=expires_us):
-                self._told[identity] = _Credential(seq, "code", name, expires_us)
+                self._expected[identity] = _Credential(seq, "code", name, expires_us)
             case AuthLogin(credential_id=identity, name=name, expires_us=expires_us):
-                self._told[identity] = _Credential(seq, "browser", name, expires_us)
+                self._expected[identity] = _Credential(seq, "browser", name, expires_us)
                 self._end(seq, event.code_id)
             case AuthTokenRevoked(credential_id=identity) | AuthLogout(credential_id=identity):
                 self._end(seq, identity)
@@ -68,7 +68,7 @@ class CredentialVerifier:
                 pass
 
     def _end(self, seq: int, identity: str) -> None:
-        if (told := self._told.get(identity)) is not None:
+        if (told := self._expected.get(identity)) is not None:
             told.seq, told.has_ended = seq, True
 
     def compare(self, connection: DbConnection, stream: str) -> Iterator[Difference]:
@@ -81,7 +81,7 @@ class CredentialVerifier:
             yield from self._difference(str(identity), tuple(row))
 
     def _difference(self, identity: str, row: tuple[Any, ...]) -> Iterator[Difference]:
-        told = self._told.get(identity)
+        told = self._expected.get(identity)
         if told is None:
             yield 0, "broken", f"no event describes the credential {identity}"
         elif told.has_ended:

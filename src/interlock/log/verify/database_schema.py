@@ -55,7 +55,7 @@ def schema_anomalies(connection: DbConnection) -> Iterator[str]:
     there = _tables(connection) if connection.dialect == "sqlite" else KEYS.keys()
     for table, key in KEYS.items():
         if table in there and (rows := connection.query(_doubles(table, key))):
-            yield f"the table {table} has more than one row of {_told(rows[0])}"
+            yield f"the table {table} has more than one row of {_format_key(rows[0])}"
     for what, name in connection.query(PLANTED[connection.dialect]):
         yield f"the database has a {what} that does not belong to Interlock: {name}"[:300]
 
@@ -64,7 +64,7 @@ def _doubles(table: str, key: str) -> str:
     return f"SELECT {key} FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"  # noqa: S608 - constants
 
 
-def _told(key: Sequence[object]) -> str:
+def _format_key(key: Sequence[object]) -> str:
     return ", ".join(str(part)[:64] for part in key)
 
 

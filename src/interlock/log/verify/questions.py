@@ -27,13 +27,13 @@ class QuestionVerifier:
     """Collects the questions of one stream from its events."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _ExpectedQuestion] = {}
+        self._expected: dict[str, _ExpectedQuestion] = {}
 
     def take(self, seq: int, event: Event) -> None:
         if isinstance(event, AskUserAsked):
-            self._told[event.question_id] = _ExpectedQuestion(seq, event.question)
+            self._expected[event.question_id] = _ExpectedQuestion(seq, event.question)
         elif isinstance(event, AskUserAnswered | AskUserExpired):
-            told = self._told.get(event.question_id)
+            told = self._expected.get(event.question_id)
             if told is not None:
                 told.seq = seq
                 told.status = "answered" if isinstance(event, AskUserAnswered) else "expired"
@@ -44,7 +44,7 @@ class QuestionVerifier:
         if connection.dialect == "sqlite" and not connection.query(IS_THERE):
             return
         rows = {str(row[0]): row[1:] for row in connection.query(ROWS, (stream,))}
-        for identity, told in self._told.items():
+        for identity, told in self._expected.items():
             if identity not in rows:
                 yield told.seq, "missing", f"the row of question {identity} is missing"
                 continue
@@ -53,7 +53,7 @@ class QuestionVerifier:
                 yield told.seq, "broken", f"question {identity} was changed"
             elif (status, _parsed(answer)) != (told.status, told.answer):
                 yield told.seq, "broken", f"the outcome of question {identity} was changed"
-        for identity in rows.keys() - self._told.keys():
+        for identity in rows.keys() - self._expected.keys():
             yield 0, "broken", f"no event describes question {identity}"
 
 

@@ -78,7 +78,7 @@ def receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
     return data, found
 
 
-def tell(channel: _socket.socket, *facts: str | int | None) -> None:
+def send_report(channel: _socket.socket, *facts: str | int | None) -> None:
     """Send a short report to the server; lost if it has ended, which is noticed elsewhere."""
     try:
         channel.send(marshal.dumps(facts), _socket.MSG_NOSIGNAL)
@@ -92,4 +92,4 @@ def send_exit(channel: _socket.socket, reason: str, status: int) -> None:
         reason = "signalled" if os.WIFSIGNALED(status) else "exited"
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-    tell(channel, reason, code, number, 0, "")
+    send_report(channel, reason, code, number, 0, "")

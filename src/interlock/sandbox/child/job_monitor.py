@@ -45,12 +45,12 @@ class JobMonitor:
         self._folders = folders
         self._judge: MetadataSyscallHandler | None = None
         self._measurement: process_tree.MemoryMeasurement | None = None
-        self._told = select.poll()
+        self._message_poll = select.poll()
         self._poll = select.poll()
         for descriptor in (channel.fileno(), launcher, questions.fileno()):
             self._poll.register(descriptor, select.POLLIN)
         for descriptor in (channel.fileno(), launcher):
-            self._told.register(descriptor, select.POLLIN)
+            self._message_poll.register(descriptor, select.POLLIN)
 
     def wait_for_exit(self, main: int) -> tuple[str, int]:
         """Why it ended, empty if by itself, and the main process's status."""
@@ -75,7 +75,7 @@ class JobMonitor:
         while True:
             pause = _LINGER_LOOK_SECONDS if linger_until else look_at - time.monotonic()
             ready = dict(self._poll.poll(max(0.0, pause) * 1000))
-            if reason := self._told_to_end(ready):
+            if reason := self._stop_requested(ready):
                 return reason
             self._hear_questions(ready)
             now = time.monotonic()
@@ -89,7 +89,7 @@ class JobMonitor:
                     return reason
                 look_at = time.monotonic() + _LOOK_SECONDS
 
-    def _told_to_end(self, ready: dict[int, int]) -> str:
+    def _stop_requested(self, ready: dict[int, int]) -> str:
         if self._channel.fileno() in ready:
             message, _descriptors = receive(self._channel)
             self.is_the_last = not message
@@ -103,7 +103,7 @@ class JobMonitor:
         order = self._order
         if self._was_refused_more():
             return "too_many_processes"
-        tasks, pids = process_tree.count_tasks(order.max_tasks, self._is_told)
+        tasks, pids = process_tree.count_tasks(order.max_tasks, self._has_message)
         if order.max_tasks is not None and tasks > order.max_tasks:
             return "too_many_processes"
         return "too_much_memory" if self._is_too_large(pids, order.max_memory_bytes) else ""
@@ -113,7 +113,7 @@ class JobMonitor:
         if limit is None:
             return False
         if self._measurement is None:
-            if process_tree.private_memory_bytes(pids, self._is_told) > limit:
+            if process_tree.private_memory_bytes(pids, self._has_message) > limit:
                 self._measurement = process_tree.start_measurement(pids)
             return False
         if not self._measurement.is_done:
@@ -125,9 +125,9 @@ class JobMonitor:
         """Whether the kernel refused the job a process: one read, however many processes it has."""
         return pids_cgroup.count_refused_forks(self._refusals) > self._refused_before
 
-    def _is_told(self) -> bool:
+    def _has_message(self) -> bool:
         """Whether the server sent a message, or has ended."""
-        return bool(self._told.poll(0))
+        return bool(self._message_poll.poll(0))
 
     # -- metadata calls --
 

@@ -14,9 +14,9 @@ import resource
 
 from interlock.sandbox.child import landlock, pids_cgroup, seccomp
 from interlock.sandbox.child.job_exec import Confinement, ExecFailure, JobFileDescriptors, exec_confined
-from interlock.sandbox.child.job_message import STOP, JobMessage, decode, receive, send_exit, tell
+from interlock.sandbox.child.job_message import STOP, JobMessage, decode, receive, send_exit, send_report
 from interlock.sandbox.child.job_monitor import JobMonitor
-from interlock.sandbox.child.supervisor import JobNotStarted, become_subreaper, fork, reset_signals
+from interlock.sandbox.child.job_supervisor import JobNotStarted, become_subreaper, fork, reset_signals
 
 _PR_SET_DUMPABLE = 4
 _FIRST_PROCESS = 1
@@ -50,9 +50,9 @@ def main(descriptor: int) -> None:
     try:
         _JobRunner(channel, SubprocessJobMessage(packed), descriptors).run()
     except JobNotStarted as error:
-        tell(channel, "not_started", None, None, error.code, error.step)
+        send_report(channel, "not_started", None, None, error.code, error.step)
     except OSError as error:
-        tell(channel, "not_started", None, None, error.errno or errno.EIO, "preparing it")
+        send_report(channel, "not_started", None, None, error.errno or errno.EIO, "preparing it")
 
 
 class _JobRunner:
@@ -117,7 +117,7 @@ class _JobRunner:
 
     def _report(self, reason: str, status: int) -> None:
         if self._fault.code:
-            tell(self._channel, "not_started", None, None, self._fault.code, self._fault.step)
+            send_report(self._channel, "not_started", None, None, self._fault.code, self._fault.step)
         else:
             send_exit(self._channel, reason, status)
 

@@ -22,8 +22,8 @@ import resource
 import select
 
 from interlock.sandbox.child import landlock, pids_cgroup, process_tree, seccomp
-from interlock.sandbox.child.job_message import receive, tell
-from interlock.sandbox.child.supervisor import (
+from interlock.sandbox.child.job_message import receive, send_report
+from interlock.sandbox.child.job_supervisor import (
     JobSupervisor,
     SupervisorSetup,
     SystemRule,
@@ -59,12 +59,12 @@ def main(descriptor: int) -> None:
         system, devices = marshal.loads(message)  # noqa: S302
         shared = _prepare(system, devices)
     except CannotConfine as error:
-        tell(channel, "unfit", str(error))
+        send_report(channel, "unfit", str(error))
         return
     except OSError as error:
-        tell(channel, "unfit", f"the launcher could not confine itself: {error}")
+        send_report(channel, "unfit", f"the launcher could not confine itself: {error}")
         return
-    tell(channel, "ready")
+    send_report(channel, "ready")
     # No garbage collection, so that forks keep sharing memory; nothing here makes cycles.
     gc.disable()
     gc.freeze()
@@ -114,7 +114,7 @@ class LauncherLoop:
             os.close(channel)
             if group is not None:
                 group.remove()
-            tell(self._channel, "gone", key)
+            send_report(self._channel, "gone", key)
             return
         if pid == 0:
             self._work(channel, group)
@@ -145,7 +145,7 @@ class LauncherLoop:
         )
         if group is not None:
             group.remove()
-        tell(self._channel, "gone", key)
+        send_report(self._channel, "gone", key)
 
 
 # -- preparation --

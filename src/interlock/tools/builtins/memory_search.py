@@ -78,7 +78,7 @@ class MemorySearchTool(BaseTool):
         except StoreError as error:
             raise _unavailable(f"the index of the notes cannot be used: {error}") from error
         return ToolResult(
-            stdout=_told(found), stderr=_complaint(found), meta=_meta(found), redacted=_has_masks(found)
+            stdout=_describe(found), stderr=_complaint(found), meta=_meta(found), redacted=_has_masks(found)
         )
 
 
@@ -91,7 +91,7 @@ def _unavailable(message: str) -> ToolError:
     return ToolError(ErrorCode.EXECUTION_ERROR, message, "Continue without memory, and tell the user.")
 
 
-def _told(found: MemorySearchResult) -> str:
+def _describe(found: MemorySearchResult) -> str:
     if not found.had_words:
         return "The query has no searchable word. Use a few words that the note may contain.\n"
     if not found.notes:

@@ -8,7 +8,7 @@ from typing import Any
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.file_io import OpenFile, open_file
-from interlock.sandbox.hard_links import HardLinkCheck
+from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.page_cache_reader import CachedFile, find_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, integer_schema
@@ -22,7 +22,7 @@ from interlock.tools.files.cursor import (
     stale_cursor,
 )
 from interlock.tools.files.directory_listing import list_page
-from interlock.tools.files.matched_lines import find_line
+from interlock.tools.files.match_line_reader import find_line
 from interlock.tools.files.suggestions import not_found_error
 from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format
 from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page

@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.hard_links import HardLinkCheck
+from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.jobs import SandboxBackend, SandboxUnavailable
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.sandbox.program_runner import confined, running
@@ -29,11 +29,11 @@ from interlock.tools.files.base import (
 )
 from interlock.tools.files.cursor import cursor_subject, make_cursor, number_in, read_cursor
 from interlock.tools.files.glob_arguments import judged_pattern
-from interlock.tools.files.matched_lines import MatchLineReader
+from interlock.tools.files.match_line_reader import MatchLineReader
 from interlock.tools.files.ripgrep import (
+    EarlierMatches,
     SearchMatches,
     SearchQuery,
-    ShownMatches,
     StartProgram,
     find_matches,
 )
@@ -54,7 +54,7 @@ class _Plan:
     place: ResolvedPath
     query: SearchQuery
     limit: int
-    passed: ShownMatches
+    passed: EarlierMatches
     subject: str
 
 
@@ -135,10 +135,10 @@ class SearchFilesTool(FileTool[_Plan]):
         chosen = None if glob is None else judged_pattern(glob, "glob", place, resolver)
         _require_searchable(resolver, place)
         subject = cursor_subject("search", place.path, pattern, glob)
-        passed = ShownMatches()
+        passed = EarlierMatches()
         if cursor := arguments.get("cursor"):
             digest, position = read_cursor(cursor, subject)
-            passed = ShownMatches(number_in(position, "count"), digest)
+            passed = EarlierMatches(number_in(position, "count"), digest)
         return _Plan(
             *(place, SearchQuery(pattern, chosen)),
             limit=min(arguments.get("limit", DEFAULT_LIMIT), context.limits.max_output_lines),

@@ -21,7 +21,7 @@ KIND_SUFFIXES = {EntryKind.folder: "/", EntryKind.link: "@", EntryKind.file: "",
 
 # How often a long walk checks for cancellation and reports its progress.
 CHECK_EVERY = 512
-TELL_EVERY = 20_000
+PROGRESS_EVERY = 20_000
 
 _MAX_NAMED = 5
 _DIGEST_CHARS = 12
@@ -61,7 +61,7 @@ def list_page(
         following = _cursor_behind(folder, last, subject) if page.is_full else None
     return ToolResult(
         stdout=page.text,
-        stderr=closed.told(),
+        stderr=closed.describe(),
         truncated_lines=page.truncated_lines,
         truncated_bytes=page.truncated_bytes,
         next_page_cursor=following,
@@ -104,7 +104,7 @@ class _UnreadableDirectories:
             if self._count <= _MAX_NAMED:
                 self._unreadable.append(self._resolver.shown(self._place, entry.parts))
 
-    def told(self) -> str:
+    def describe(self) -> str:
         sentences = []
         if self._count:
             more = self._count - len(self._unreadable)
@@ -118,7 +118,7 @@ class _UnreadableDirectories:
 def _keep_in_touch(count: int, context: ToolContext) -> None:
     if count % CHECK_EVERY == 0:
         context.cancel.check()
-    if count % TELL_EVERY == 0:
+    if count % PROGRESS_EVERY == 0:
         context.report_progress(f"{count} entries read")
 
 

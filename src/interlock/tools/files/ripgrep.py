@@ -1,4 +1,4 @@
-"""Where a pattern matches, as rg reports it. `matched_lines.py` reads the text of the lines."""
+"""Where a pattern matches, as rg reports it. `match_line_reader.py` reads the text of the lines."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from interlock.sandbox.program_runner import ProgramProcess
 from interlock.sandbox.programs import RG
 from interlock.tools.files.cursor import stale_cursor
 from interlock.tools.files.glob_arguments import Glob
-from interlock.tools.files.matched_lines import LineMatch
+from interlock.tools.files.match_line_reader import LineMatch
 
 _FIXED = (
     "--no-config",
@@ -70,18 +70,18 @@ class SearchMatches:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownMatches:
+class EarlierMatches:
     """How many matches earlier pages showed, and their digest."""
 
     count: int = 0
     digest: str = ""
 
-    def and_then(self, match: LineMatch) -> "ShownMatches":
+    def and_then(self, match: LineMatch) -> "EarlierMatches":
         known = f"{self.digest} {match.line} {match.column} {match.offset} ".encode()
-        return ShownMatches(self.count + 1, sha256(known + os.fsencode(match.file)).hexdigest()[:16])
+        return EarlierMatches(self.count + 1, sha256(known + os.fsencode(match.file)).hexdigest()[:16])
 
 
-_NOTHING_PASSED = ShownMatches()
+_NOTHING_PASSED = EarlierMatches()
 
 
 async def find_matches(
@@ -92,7 +92,7 @@ async def find_matches(
     query: SearchQuery,
     *,
     limit: int,
-    passed: ShownMatches,
+    passed: EarlierMatches,
 ) -> SearchMatches:
     """At most `limit` matches after those that were passed.
 
@@ -118,7 +118,9 @@ class _Search:
     target: str
     query: SearchQuery
 
-    async def run(self, limit: int, passed: ShownMatches = _NOTHING_PASSED, *options: str) -> SearchMatches:
+    async def run(
+        self, limit: int, passed: EarlierMatches = _NOTHING_PASSED, *options: str
+    ) -> SearchMatches:
         output = _Output(limit, passed, None if self.target else self.query.glob)
         arguments = (*_FIXED, *options, *_types(self.query.glob), "--", self.query.pattern)
         try:
@@ -141,7 +143,7 @@ class _Search:
 class _Output:
     """Parses rg's output by line: `./path NUL line:column:offset:text`. A path may contain newlines."""
 
-    def __init__(self, limit: int, passed: ShownMatches, glob: Glob | None) -> None:
+    def __init__(self, limit: int, passed: EarlierMatches, glob: Glob | None) -> None:
         self._limit, self._passed, self._glob = limit, passed, glob
         self._seen = _NOTHING_PASSED
         self._begun = b""

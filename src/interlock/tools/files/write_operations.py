@@ -11,7 +11,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.changes import ChangeOrigin, FileChanger, NewContent
 from interlock.sandbox.file_io import OpenFile, lstat_entry, open_file_in
-from interlock.sandbox.hard_links import HardLinkCheck
+from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format

@@ -133,7 +133,7 @@ class McpConnection:
                 self._client.set_result(client)
                 await self._closing.wait()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it did, it is over
-            self.end(self._told(error))
+            self.end(self._describe_error(error))
         finally:
             self.end("it ended")
             if not self._client.done():
@@ -216,11 +216,11 @@ class McpConnection:
         """Wait briefly for the reason: the end of a connection is known before its cause."""
         if not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
             return McpServerError(
-                self._told(error), is_answer=isinstance(error, MCPError | ValidationError)
+                self._describe_error(error), is_answer=isinstance(error, MCPError | ValidationError)
             )
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), REASON_SECONDS)
-        return McpServerError(self._reason or self._told(error))
+        return McpServerError(self._reason or self._describe_error(error))
 
     def _session(self) -> Any:
         if not self.is_open:
@@ -230,7 +230,7 @@ class McpConnection:
     def _brief(self, text: str, max_chars: int) -> str:
         return to_visible_line(self._redactor.text(text), max_chars)
 
-    def _told(self, error: BaseException) -> str:
+    def _describe_error(self, error: BaseException) -> str:
         """The error in a few words. The server's own text is cut and made visible."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]

@@ -24,7 +24,7 @@ from interlock.tools.mcp.errors import McpServerError
 from interlock.tools.mcp.managed_connection import ManagedConnection, wait_uncancelled
 from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
-from interlock.tools.mcp.server_job import LaunchPolicy, resolve_values, server_job
+from interlock.tools.mcp.server_job import LaunchCeiling, resolve_values, server_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -68,7 +68,7 @@ class McpConnectionPool:
 
     def __init__(
         self,
-        grounds: LaunchPolicy,
+        grounds: LaunchCeiling,
         walls: SandboxProvider,
         redactor: Redactor,
         log: EventLog,

@@ -20,7 +20,7 @@ _USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchPolicy:
+class LaunchCeiling:
     """What the operator opened to all processes here. A server can be granted no more."""
 
     roots: tuple[Path, ...] = ()
@@ -55,7 +55,7 @@ class LaunchPolicy:
 
 @asynccontextmanager
 async def server_job(
-    server: McpServerConfig, grounds: LaunchPolicy, redactor: Redactor
+    server: McpServerConfig, grounds: LaunchCeiling, redactor: Redactor
 ) -> AsyncIterator[Job]:
     """The job, in a private directory that is removed after its end, with its home.
 
@@ -90,7 +90,7 @@ def resolve_values(given: Iterable[NamedValue], redactor: Redactor) -> dict[str,
     return values
 
 
-def first_unreadable_path(server: McpServerConfig, grounds: LaunchPolicy) -> Path | None:
+def first_unreadable_path(server: McpServerConfig, grounds: LaunchCeiling) -> Path | None:
     """The first path of its command that the sandbox would not let it read."""
     profile = grounds.profile(server)
     inside = (*system_paths(), *profile.readable_roots, *profile.readable_paths)

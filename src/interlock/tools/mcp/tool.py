@@ -20,7 +20,7 @@ from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 
 # The minimum interval between progress reports of a call.
-TELL_SECONDS = 1.0
+PROGRESS_SECONDS = 1.0
 MAX_TOLD = 50
 
 
@@ -136,7 +136,7 @@ class McpTool(BaseTool):
                 else "Continue without it, or tell the user that the server does not respond.",
             ) from None
         except McpServerError as error:
-            raise self._told(error, context, used) from error
+            raise self._tool_error(error, context, used) from error
 
     async def _called(
         self, arguments: Mapping[str, Any], context: ToolContext, used: list[ManagedConnection]
@@ -149,7 +149,7 @@ class McpTool(BaseTool):
             await self._make_sure_of_the_pin(await connection.tools())
             context.cancel.begin_effect()
             try:
-                raw = await connection.call(self._known.name, arguments, _Progress(context).tell)
+                raw = await connection.call(self._known.name, arguments, _Progress(context).report)
             except asyncio.CancelledError:
                 hub.abandon(line, opened)
                 raise
@@ -184,7 +184,7 @@ class McpTool(BaseTool):
             f"{self._server.id}), and continue without it.",
         )
 
-    def _told(
+    def _tool_error(
         self, error: McpServerError, context: ToolContext, used: list[ManagedConnection]
     ) -> ToolError:
         unknown = context.cancel.took_effect and not error.is_answer
@@ -207,10 +207,10 @@ class _Progress:
         self._loop = asyncio.get_running_loop()
         self._next = 0.0
 
-    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
         if self._loop.time() < self._next:
             return
-        self._next = self._loop.time() + TELL_SECONDS
+        self._next = self._loop.time() + PROGRESS_SECONDS
         done = f"{progress:g} of {total:g}" if total else f"{progress:g}"
         self._report(to_visible_line(f"{message} ({done})" if message else done, 200))
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-TELL_SECONDS = 3.0
+PROGRESS_SECONDS = 3.0
 
 
 class ReceivedBytes:
@@ -31,7 +31,7 @@ async def periodic_progress(report: Callable[[str], None]) -> AsyncIterator[Rece
 async def _tick(report: Callable[[str], None], received: ReceivedBytes) -> None:
     began = asyncio.get_running_loop().time()
     while True:
-        await asyncio.sleep(TELL_SECONDS)
+        await asyncio.sleep(PROGRESS_SECONDS)
         seconds = asyncio.get_running_loop().time() - began
         if received.bytes:
             report(f"{received.bytes} bytes received after {seconds:.0f} seconds")

@@ -24,7 +24,7 @@ from interlock.tools.threads import CancelSignal, run_in_thread
 from interlock.tools.tool import ToolContext
 
 # The minimum interval between progress reports of a command.
-TELL_SECONDS = 1.0
+PROGRESS_SECONDS = 1.0
 _DRAIN_SECONDS = 1.0
 _REMOVAL_SECONDS = 1.0
 _CONTEXT_BYTES = 16 * 1024
@@ -117,7 +117,7 @@ class ProgressReporter:
         self._report = report
         self._redactor = redactor
         self._loop = asyncio.get_running_loop()
-        self._next = self._loop.time() + TELL_SECONDS
+        self._next = self._loop.time() + PROGRESS_SECONDS
         self._last: dict[int, bytes] = {}
         # The header of a private key's block that began earlier.
         self._openings: dict[int, str] = {}
@@ -129,7 +129,7 @@ class ProgressReporter:
         whole, end, _ = last.rpartition(b"\n")
         if not end or self._loop.time() < self._next:
             return
-        self._next = self._loop.time() + TELL_SECONDS
+        self._next = self._loop.time() + PROGRESS_SECONDS
         opening = self._openings.get(stream.descriptor, "")
         lines = self._redactor.text(opening + whole.decode("utf-8", "replace")).strip().splitlines()
         is_cut = len(last) == _CONTEXT_BYTES and len(lines) == 1

@@ -9,7 +9,7 @@ from interlock.core.errors import BadUsage
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.secret_references import NamedValue, ReferenceUnresolved
 from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
-from interlock.tools.mcp.server_job import LaunchPolicy, first_unreadable_path, resolve_values
+from interlock.tools.mcp.server_job import LaunchCeiling, first_unreadable_path, resolve_values
 from tests.harness.case_tables import each_row
 
 TRUE = ("/bin/true",)
@@ -94,7 +94,7 @@ def test_what_the_sandbox_would_not_let_a_command_read_is_found(tmp_path):
     script = tmp_path / "server.py"
     script.write_text("")
     server = McpServerConfig(id="a", command=(sys.executable, str(script)))
-    assert first_unreadable_path(server, LaunchPolicy(roots=(Path("/srv"),))) == script
-    assert first_unreadable_path(server, LaunchPolicy(roots=(tmp_path,))) is None
+    assert first_unreadable_path(server, LaunchCeiling(roots=(Path("/srv"),))) == script
+    assert first_unreadable_path(server, LaunchCeiling(roots=(tmp_path,))) is None
     without = McpServerConfig(id="a", command=(sys.executable, str(script)), readable=(tmp_path,))
-    assert first_unreadable_path(without, LaunchPolicy()) is None
+    assert first_unreadable_path(without, LaunchCeiling()) is None

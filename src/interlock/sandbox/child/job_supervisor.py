@@ -18,7 +18,7 @@ import stat
 
 from interlock.sandbox.child import landlock, pids_cgroup, seccomp
 from interlock.sandbox.child.job_exec import Confinement, ExecFailure, JobFileDescriptors, exec_confined
-from interlock.sandbox.child.job_message import STOP, JobMessage, decode, receive, send_exit, tell
+from interlock.sandbox.child.job_message import STOP, JobMessage, decode, receive, send_exit, send_report
 from interlock.sandbox.child.job_monitor import JobMonitor
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -169,7 +169,7 @@ class JobSupervisor:
             order = JobMessage(packed)
             main = self._start(order, descriptors)
         except JobNotStarted as error:
-            tell(self._channel, "not_started", None, None, error.code, error.step)
+            send_report(self._channel, "not_started", None, None, error.code, error.step)
             return
         finally:
             for descriptor in descriptors:
@@ -185,7 +185,7 @@ class JobSupervisor:
 
     def _report(self, reason: str, status: int) -> None:
         if self._fault.code:
-            tell(self._channel, "not_started", None, None, self._fault.code, self._fault.step)
+            send_report(self._channel, "not_started", None, None, self._fault.code, self._fault.step)
         else:
             send_exit(self._channel, reason, status)
 

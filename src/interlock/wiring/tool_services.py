@@ -1,4 +1,4 @@
-"""Registers every tool with the services it needs."""
+"""Builds the services that the tools need, and the registry of all tools."""
 
 import difflib
 import os
@@ -19,11 +19,10 @@ from interlock.sandbox.changes import FileChanger
 from interlock.sandbox.jobs import JobLimits
 from interlock.sandbox.programs import PROGRAMS, Program, locate
 from interlock.sandbox.undo_store import UndoStore
-from interlock.tools.builtins import FileServices, MemoryServices, register_builtins
-from interlock.tools.builtins.ask_user import AskUserTool
-from interlock.tools.builtins.complete_step import CompleteStepTool, StepCompleter
-from interlock.tools.builtins.delegate import DelegateTool, SubtaskRunnerSlot
+from interlock.tools.builtins.complete_step import StepCompleter
+from interlock.tools.builtins.delegate import SubtaskRunnerSlot
 from interlock.tools.builtins.generate_image import ImageServices
+from interlock.tools.builtins.registration import FileServices, MemoryServices, register_builtins
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.write_operations import WriteServices
 from interlock.tools.registry import ToolRegistry
@@ -42,15 +41,15 @@ def build_registry(
 ) -> ToolRegistry:
     """Every tool. Without services they can be inspected, but not called."""
     registry = ToolRegistry()
-    registry.register(AskUserTool(questions))
-    registry.register(CompleteStepTool(steps))
-    registry.register(DelegateTool(delegation or SubtaskRunnerSlot()))
     register_builtins(
         registry,
         files or _no_files(),
         shell or _no_shell(),
         images or _no_images(),
         memory or MemoryServices(None, None),
+        questions,
+        steps,
+        delegation or SubtaskRunnerSlot(),
     )
     return registry
 

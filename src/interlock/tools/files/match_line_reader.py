@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from interlock.core.errors import ToolError
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.file_io import OpenFile, open_file_in
-from interlock.sandbox.hard_links import HardLinkCheck
+from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.tools.files.text_format import TextFormat, detect_text_format
 from interlock.tools.files.text_page import MARGIN_BYTES, find_open_key_block
 from interlock.tools.paging import bound_text

@@ -13,7 +13,7 @@ _PIECE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedModelMessage:
+class EndpointMessage:
     """One message of the form that `models/message_encoding.py` makes."""
 
     role: str
@@ -22,16 +22,16 @@ class DecodedModelMessage:
     call_id: str = ""
 
 
-def decode_messages(messages: Iterable[bytes]) -> list[DecodedModelMessage]:
+def decode_messages(messages: Iterable[bytes]) -> list[EndpointMessage]:
     return [_message(orjson.loads(message)) for message in messages]
 
 
-def _message(document: dict[str, Any]) -> DecodedModelMessage:
+def _message(document: dict[str, Any]) -> EndpointMessage:
     calls = tuple(
         (call["id"], call["function"]["name"], call["function"]["arguments"])
         for call in document.get("tool_calls") or ()
     )
-    return DecodedModelMessage(
+    return EndpointMessage(
         document["role"], document.get("content") or "", calls, document.get("tool_call_id", "")
     )
 
