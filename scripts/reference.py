@@ -347,7 +347,7 @@ def _frame(name: str) -> str:
 
 def tools_page() -> str:
     told = (
-        "Every built-in tool as a model is told of it. [tools.md](../tools.md) has the rules, limits and "
+        "Every built-in tool as a model sees it. [tools.md](../tools.md) has the rules, limits and "
         "results of each."
     )
     return _page("Tools", told, [_tool(entry) for entry in build_registry()])

@@ -115,7 +115,7 @@ class SettingsView extends PageElement {
   }
 
   #author() {
-    return this.last?.payload?.who ?? t('settings.somebody');
+    return this.last?.payload?.who ?? t('settings.another_user');
   }
 
   async #take(found, form) {

@@ -23,7 +23,7 @@ export class ScrollPosition {
   }
 
   /**
-   * Told also of what `keep` did itself, and later: what grew since has not been followed yet, and nobody left the end.
+   * Also called, later, for scrolling that `keep` did itself: content may have grown since, without the reader leaving the end.
    * @returns {boolean} whether that changed something
    */
   scrolled() {

@@ -47,7 +47,7 @@ export const VIEWS_EN = {
   'settings.version_0': 'No changes yet',
   'settings.version': 'Version {version}',
   'settings.by': 'by {who}',
-  'settings.somebody': 'Another user',
+  'settings.another_user': 'Another user',
   'settings.draft_older': 'Your changes were kept, but the settings have changed since. Review them before you save.',
   'settings.changed_elsewhere': '{who} changed the settings. Now showing version {version}.',
   'settings.effect': 'Preview',

@@ -47,7 +47,7 @@ export const VIEWS_ZH = {
   'settings.version_0': '尚未修改',
   'settings.version': '版本 {version}',
   'settings.by': '由 {who} 修改',
-  'settings.somebody': '其他用户',
+  'settings.another_user': '其他用户',
   'settings.draft_older': '你的改动已保留，但设置在此期间有变化。保存前请检查。',
   'settings.changed_elsewhere': '{who} 修改了设置，现在显示的是版本 {version}。',
   'settings.effect': '预览',
