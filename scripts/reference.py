@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings
 from interlock.cli.main import build_app
 from interlock.config.settings import Settings
 from interlock.config.sources import variable_name
-from interlock.feed import render
+from interlock.feed.frames import FEED_ITEM_DATA_TYPES
 from interlock.gateway.methods import ALL
 from interlock.log.event import Event
 from interlock.log.kinds import KINDS
@@ -35,15 +35,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
 SETTINGS = ROOT / "docs" / "settings.md"
 MADE = "<!-- Made by `make reference` from the code. Change it there. -->"
-FRAMES: dict[str, Any] = {
-    "stream_chunk": render.StreamChunk,
-    "tool_call": render.ToolCallData,
-    "tool_result": render.ToolResultData,
-    "tool_denied": render.ToolDeniedData,
-    "ask_user": render.AskUserData,
-    "error": render.ErrorData,
-    "event": render.EventData,
-}
+FRAMES: dict[str, Any] = {kind.value: data for kind, data in FEED_ITEM_DATA_TYPES.items()}
 JSON_TYPES = {
     "str": "string",
     "int": "integer",
