@@ -22,13 +22,13 @@ from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.changes import FileChanger
+from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.programs import RG, locate
 from interlock.sandbox.undo_store import UndoStore
 from interlock.sessions.manager import SessionManager
 from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
-from interlock.tools.files.write_operations import WriteServices
+from interlock.tools.files.write_checks import WriteServices
 from interlock.wiring import build_registry, capabilities
 
 ROUNDS, READS, SEARCHES, PAGES = 7, 200, 3, 100

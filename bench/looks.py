@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.many_events import LONG_SESSION
 from interlock.agent.resume import LAST_COMPACTION, READ_OWN_OF_TASK, TURNS_WITHIN
-from interlock.agent.usage_totals import OF_SESSION, SINCE
+from interlock.agent.session_and_day_usage import OF_SESSION, SINCE
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, read_entries
 from interlock.feed.follow import NEWEST, OPEN_TURN

@@ -23,7 +23,7 @@ from interlock.feed.frames import FEED_ITEM_DATA_TYPES
 from interlock.gateway.methods import ALL
 from interlock.log.event import Event
 from interlock.log.kinds import KINDS
-from interlock.sessions.settings_store import StoredSettings, field_paths
+from interlock.sessions.runtime_settings import StoredSettings, field_paths
 from interlock.wiring import build_registry
 from scripts.embedding import embed_parts
 

@@ -16,7 +16,7 @@ from interlock.cli.main import build_app
 from interlock.config.effective_settings import setting_names
 from interlock.log.event import Event
 from interlock.log.kinds import KINDS
-from interlock.sessions.settings_store import field_paths
+from interlock.sessions.runtime_settings import field_paths
 from interlock.wiring import build_registry
 
 ROOT = Path(__file__).parents[2]

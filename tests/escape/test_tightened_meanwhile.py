@@ -21,7 +21,7 @@ from interlock.policy.inputs import AuthorityInputs
 from interlock.policy.policy import ToolPolicy
 from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.landlock_backend import LandlockBackend
-from interlock.sessions.settings_store import CLOSED_SETTINGS
+from interlock.sessions.runtime_settings import CLOSED_SETTINGS
 from interlock.tools.mcp.repository import McpRepository
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult

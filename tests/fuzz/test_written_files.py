@@ -15,7 +15,7 @@ from interlock.config.effective_settings import describe_settings, secrets_of, s
 from interlock.config.settings import load_settings
 from interlock.core.errors import BadUsage, ConfigurationError, InvalidSettings
 from interlock.redaction.redactor import Redactor
-from interlock.sessions.settings_store import StoredSettings, _applied, _version, to_document
+from interlock.sessions.runtime_settings import StoredSettings, _applied, _version, to_document
 from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
 from interlock.wiring import build_registry
 from interlock.workflow.directory import WorkflowCheck, WorkflowDirectory, WorkflowInvalid

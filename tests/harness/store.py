@@ -17,7 +17,7 @@ from interlock.sessions.erasure import SessionEraser
 from interlock.sessions.leases import SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
-from interlock.sessions.settings_store import SettingsStore
+from interlock.sessions.runtime_settings import SettingsStore
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.config.modes import ToolMode
-from interlock.db.process_locks import ProcessLocks
+from interlock.db.process_liveness import ProcessLocks
 from interlock.log.kinds import ToolCallStarted
 from interlock.log.read import iter_stream
 from interlock.log.stream_appender import EventScope

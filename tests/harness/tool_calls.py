@@ -16,7 +16,7 @@ from interlock.policy.inputs import AuthorityInputs, CallLimits
 from interlock.policy.policy import FsPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.backend_selection import BackendSelection, backend_factories
-from interlock.sandbox.changes import FileChanger
+from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.jobs import JobLimits, SandboxBackend
 from interlock.sandbox.programs import BASH, RG, locate
 from interlock.sandbox.undo_store import UndoStore
@@ -24,7 +24,7 @@ from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.undo_service import UndoService
-from interlock.tools.files.write_operations import WriteServices
+from interlock.tools.files.write_checks import WriteServices
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 from interlock.tools.shell.output_spool import OutputSpool

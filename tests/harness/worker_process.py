@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionFenced
 from interlock.db.database import Database, StoreConfig, open_database
-from interlock.db.process_locks import ProcessLocks
+from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.kinds import SessionRenamed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.db.process_locks import ProcessLocks
+from interlock.db.process_liveness import ProcessLocks
 from interlock.sessions.leases import SessionLeases
 from tests.harness.store import StoreHarness
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 HOLDING = """
 import sys
 from pathlib import Path
-from interlock.db.process_locks import ProcessLocks
+from interlock.db.process_liveness import ProcessLocks
 print(ProcessLocks(Path(sys.argv[1])).acquire(), flush=True)
 sys.stdin.read()
 """

@@ -8,7 +8,7 @@ import pytest
 from interlock.core.errors import InvalidSettings
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.read import read_stream
-from interlock.sessions.settings_store import StoredSettings, field_paths, patch_for
+from interlock.sessions.runtime_settings import StoredSettings, field_paths, patch_for
 from tests.harness.store import open_store
 
 

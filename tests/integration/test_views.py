@@ -7,7 +7,7 @@ from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError
 from interlock.policy.policy import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
-from interlock.sessions.settings_store import StoredSettings, patch_for
+from interlock.sessions.runtime_settings import StoredSettings, patch_for
 from interlock.wiring import open_runtime
 from interlock.wiring.authority_inputs import AT_WORK
 from interlock.wiring.policy_views import explain, matrix

@@ -50,7 +50,7 @@ from interlock.sandbox.programs import RG
 from interlock.sandbox.unconfined_backend import UnconfinedBackend
 from interlock.tools.builtins import edit_file
 from interlock.tools.files import base
-from interlock.tools.files.write_operations import refuse_oversized
+from interlock.tools.files.write_checks import refuse_oversized
 from interlock.tools.mcp.connection_pool import library_missing
 from interlock.tools.mcp.server_job import LaunchCeiling
 from interlock.tools.mcp.service import McpService

@@ -42,7 +42,7 @@ class AgentInvalid(UserError):
     code = "AGENT_INVALID"
 
 
-class AgentChanged(UserError):
+class AgentChangedSinceStart(UserError):
     """The agent's file changed since the task started."""
 
     code = "AGENT_CHANGED"
@@ -123,7 +123,9 @@ class AgentDirectory:
         """Load the agent a task started with; raises if the file no longer has the hash `pinned`."""
         agent = self.load(name)
         if agent.sha256 != pinned:
-            raise AgentChanged(f"the agent '{name}' has changed since this task started; start a new task")
+            raise AgentChangedSinceStart(
+                f"the agent '{name}' has changed since this task started; start a new task"
+            )
         return agent
 
     def _near(self, name: str) -> str:

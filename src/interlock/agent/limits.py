@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Self
 
-from interlock.config.task_limits import TaskLimitSettings
+from interlock.config.limits import TaskLimitSettings
 from interlock.log.task_events import ControlLimitReached, ProgressStalled
 
 _GO_ON = "Its earlier effects remain. Send a message to continue in a new task, or raise {setting}."
@@ -30,7 +30,7 @@ _BUDGETS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlLimits:
-    """Every limit of a task; `config/task_limits.py` has the same fields. None means no limit."""
+    """Every limit of a task; `config/limits.py` has the same fields. None means no limit."""
 
     max_turns: int = 50
     max_wall_seconds: float = 1800.0

@@ -15,9 +15,9 @@ from interlock.agent.model_turn import ModelTurnRunner, TurnRequest
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
 from interlock.agent.resume import ResumeState, TaskHistory, read_resume_state
 from interlock.agent.retries import TurnRetries
+from interlock.agent.session_and_day_usage import UsageTotalsReader
 from interlock.agent.task_recorder import TaskAssignment, TaskRecorder
 from interlock.agent.tool_calls import ToolCallBatchResult, ToolCallScheduler, TurnScope
-from interlock.agent.usage_totals import UsageTotalsReader
 from interlock.config.modes import ToolMode
 from interlock.db.database import Database
 from interlock.gates.gate import ToolCall

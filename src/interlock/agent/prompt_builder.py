@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 
 from interlock.agent.context import estimate_tokens
-from interlock.agent.definitions import AgentChanged, AgentDefinition
+from interlock.agent.definitions import AgentChangedSinceStart, AgentDefinition
 from interlock.agent.policy_text import render_policy
 from interlock.agent.workspace_files import (
     AGENTS,
@@ -258,7 +258,9 @@ def _refuse_another(
 ) -> None:
     """A task's agent is pinned by its file's hash. The steps of a run may each have their own."""
     if kind is not SessionKind.run and began_with != now:
-        raise AgentChanged("the session's agent has changed since this task started; start a new task")
+        raise AgentChangedSinceStart(
+            "the session's agent has changed since this task started; start a new task"
+        )
 
 
 def _says(file: WorkspaceFile) -> bool:

@@ -14,7 +14,7 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.context import ModelContext
 from interlock.agent.limit_tracker import PastCall, PriorUsage
 from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result, unknown_outcome_result
-from interlock.agent.usage_totals import add_usage
+from interlock.agent.session_and_day_usage import add_usage
 from interlock.config.modes import ToolMode
 from interlock.db.driver import DbConnection, Row
 from interlock.log.kinds import merge_payload

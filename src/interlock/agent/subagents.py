@@ -19,8 +19,8 @@ from interlock.agent.events import TaskEnded, ToolCallInfo, TurnCompleted
 from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
 from interlock.agent.prompt_builder import InitialPromptInputs, PromptInputs
+from interlock.agent.session_and_day_usage import add_usage
 from interlock.agent.task_recorder import TaskAssignment
-from interlock.agent.usage_totals import add_usage
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt

@@ -16,7 +16,7 @@ from interlock.agent.events import TaskEnded, TurnCompleted
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
 from interlock.agent.model_turn import TurnRequest
-from interlock.agent.tool_calls import QueuedMessage, ToolCallBatchResult, TurnScope
+from interlock.agent.tool_calls import PendingWrite, ToolCallBatchResult, TurnScope
 from interlock.config.modes import ToolMode
 from interlock.core.logging import StructuredLogger
 from interlock.log import task_events
@@ -269,7 +269,7 @@ class TaskRecorder:
         for answer in end.answers.values():
             self._add(answer)
 
-    def _add(self, noted: QueuedMessage) -> None:
+    def _add(self, noted: PendingWrite) -> None:
         self._writing.append(_Writing(noted.writing, self._conversation.add(noted.message)))
 
     def _say(self, draft: "StorableMessage", turn: TurnScope, *facts: Event) -> None:
@@ -277,7 +277,7 @@ class TaskRecorder:
         writing = self._sessions.note_message(
             self._session_id, draft, scope=turn.scope, token=token, facts=facts
         )
-        self._add(QueuedMessage(draft.message(), writing))
+        self._add(PendingWrite(draft.message(), writing))
         self._said = draft.content
 
     def _draft_of(self, reply: ModelReply, authority: Authority) -> "StorableMessage":

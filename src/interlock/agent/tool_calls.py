@@ -60,7 +60,7 @@ class TurnScope:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedMessage:
+class PendingWrite:
     """A message queued for writing, and its future."""
 
     message: Message
@@ -71,7 +71,7 @@ class QueuedMessage:
 class ToolCallBatchResult:
     """The result of a turn's calls: messages by call id, the limit reached, and open questions."""
 
-    answers: dict[str, "QueuedMessage"] = field(default_factory=dict)
+    answers: dict[str, "PendingWrite"] = field(default_factory=dict)
     stop: LimitStop | None = None
     # Calls that wait for a person, with the question each asked.
     waiting: dict[str, str] = field(default_factory=dict)
@@ -224,12 +224,12 @@ class ToolCallScheduler:
             )
         return ToolResultInfo(call.call_id, name, envelope)
 
-    def _message(self, call_id: str, content: str, turn: TurnScope) -> QueuedMessage:
+    def _message(self, call_id: str, content: str, turn: TurnScope) -> PendingWrite:
         draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
         writing = self._sessions.note_message(
             turn.session_id, draft, scope=turn.scope, token=turn.lease_token
         )
-        return QueuedMessage(draft.message(), writing)
+        return PendingWrite(draft.message(), writing)
 
     def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
         arguments = self._redactor.value(shown_arguments(call.arguments))

@@ -111,7 +111,7 @@ def _as_written(value: object) -> str:
 
 def _set_fields(policy: "ToolPolicy") -> dict[str, Any]:
     """The fields that the policy sets, keyed by their path in files and settings."""
-    from interlock.sessions.settings_store import flatten_document, to_document
+    from interlock.sessions.runtime_settings import flatten_document, to_document
 
     fields = dict(flatten_document(to_document(policy), "tools."))
     if not policy.denied_tools:

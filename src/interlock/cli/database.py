@@ -47,7 +47,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.db.backup import restore as fill
     from interlock.db.driver import DbConnection
     from interlock.log.verify.event_log import verify
-    from interlock.sessions.settings_store import read_newest_settings
+    from interlock.sessions.runtime_settings import read_newest_settings
     from interlock.wiring import store_config
 
     _refuse_in_reach(file, "agents could have changed it, and with it their own permissions")

@@ -306,7 +306,7 @@ def _log(settings: "Settings") -> DoctorCheckResult:
 
 def _stored_settings(settings: "Settings") -> DoctorCheckResult:
     from interlock.db.database import open_database
-    from interlock.sessions.settings_store import read_newest_settings
+    from interlock.sessions.runtime_settings import read_newest_settings
     from interlock.wiring import store_config
 
     database = open_database(store_config(settings))

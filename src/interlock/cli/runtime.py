@@ -108,7 +108,7 @@ def _warn_of_typos() -> None:
 
 
 async def _warn_of_missing_needs(runtime: "Runtime") -> None:
-    from interlock.sessions.settings_store import UnreadableSettings
+    from interlock.sessions.runtime_settings import UnreadableSettings
     from interlock.wiring import record_missing_requirements
 
     try:

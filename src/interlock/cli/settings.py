@@ -9,7 +9,7 @@ from interlock.cli.output import AsJson, note, print_json, print_line, print_tab
 from interlock.cli.runtime import open_cli_runtime
 
 if TYPE_CHECKING:
-    from interlock.sessions.settings_store import SettingsStore, UnreadableSettings
+    from interlock.sessions.runtime_settings import SettingsStore, UnreadableSettings
 
 app = App(name="settings", help="Show and change the stored settings.", help_format="plaintext")
 
@@ -21,7 +21,7 @@ async def show(*, json: AsJson = False) -> int:
     If the settings cannot be read, it shows them as stored, with every error, and exits with 1.
     """
     from interlock.policy.policy import merge_tool_policies
-    from interlock.sessions.settings_store import UnreadableSettings, flatten_document, to_document
+    from interlock.sessions.runtime_settings import UnreadableSettings, flatten_document, to_document
 
     async with open_cli_runtime() as runtime:
         try:
@@ -48,7 +48,7 @@ async def show(*, json: AsJson = False) -> int:
 
 def _show_broken(broken: "UnreadableSettings", *, as_json: bool) -> None:
     """Print the stored settings, their errors, and how to repair them."""
-    from interlock.sessions.settings_store import field_paths, flatten_document
+    from interlock.sessions.runtime_settings import field_paths, flatten_document
 
     if as_json:
         faults = [{"path": fault.path, "message": fault.message} for fault in broken.faults]
@@ -85,7 +85,7 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
     value
         The new value as JSON (false, 1048576, ["a", "b"]); an empty value restores the default.
     """
-    from interlock.sessions.settings_store import patch_for, to_document
+    from interlock.sessions.runtime_settings import patch_for, to_document
     from interlock.wiring import local_actor
 
     async with open_cli_runtime() as runtime:
@@ -104,7 +104,7 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
 
 async def _version(store: "SettingsStore") -> int:
     """The newest version. If it cannot be read, warn that the change replaces it."""
-    from interlock.sessions.settings_store import UnreadableSettings
+    from interlock.sessions.runtime_settings import UnreadableSettings
 
     try:
         return (await store.current()).version

@@ -106,7 +106,7 @@ def build_supervisor(runtime: "Runtime", workers: int) -> "WorkerSupervisor":
 
     Its workers have the modes that are open here, and the environment of this process.
     """
-    from interlock.runtime.supervisor import SupervisorLimits, WorkerSupervisor
+    from interlock.runtime.supervisor import RestartPolicy, WorkerSupervisor
 
     given = runtime.settings.worker
     modes = ",".join(sorted(mode.value for mode in runtime.authority_inputs.open_modes))
@@ -116,7 +116,7 @@ def build_supervisor(runtime: "Runtime", workers: int) -> "WorkerSupervisor":
         (sys.executable, "-P", "-m", "interlock", "worker", "--supervised"),
         workers=workers,
         log=runtime.log,
-        limits=SupervisorLimits(
+        limits=RestartPolicy(
             stable_seconds=given.stable_seconds,
             max_crashes=given.max_crashes,
             restart_seconds=given.restart_seconds,

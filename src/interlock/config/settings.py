@@ -8,96 +8,27 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from interlock.config.database import DatabaseSettings
 from interlock.config.directory_checks import symlinks_on_path
 from interlock.config.error_messages import sentence
 from interlock.config.gateway import GatewaySettings
+from interlock.config.image import ImageSettings
+from interlock.config.limits import TaskLimitSettings
 from interlock.config.nats import NatsSettings
+from interlock.config.openai import OpenAISettings
+from interlock.config.redaction import RedactionSettings
 from interlock.config.session import SessionSettings
-from interlock.config.settings_group import (
-    SettingsGroup,
-    Words,
-    split_words,
-)
+from interlock.config.settings_group import SettingsGroup, Words, split_words
 from interlock.config.sources import given_variable_name, secret_files
-from interlock.config.task_limits import TaskLimitSettings
 from interlock.config.telegram import TelegramSettings
 from interlock.config.tool import ToolSettings
 from interlock.config.url_checks import reject_invalid_api_key, reject_unsafe_url
 from interlock.config.worker import WorkerSettings
 from interlock.core.errors import ConfigurationError
-
-
-class DatabaseSettings(SettingsGroup):
-    model_config = SettingsConfigDict(env_prefix="DATABASE_")
-
-    url: SecretStr | None = None
-    busy_timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
-    synchronous: Literal["full", "normal"] = "full"
-
-    @field_validator("url", mode="after")
-    @classmethod
-    def _known_database(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None or not value.get_secret_value():
-            return None
-        scheme = value.get_secret_value().split(":", 1)[0]
-        if scheme not in {"sqlite", "postgresql"}:
-            raise ValueError(f"'{scheme}' is not supported; use sqlite:///PATH or postgresql://…")
-        text = value.get_secret_value()
-        if scheme == "sqlite" and (not text.startswith("sqlite:///") or set(text) & {"?", "#", "\0"}):
-            raise ValueError("write sqlite:///PATH, with nothing after the path")
-        try:
-            _ = urlsplit(text).port
-        except ValueError:
-            raise ValueError("is not a valid URL; percent-encode special characters") from None
-        return value
-
-
-class OpenAISettings(SettingsGroup):
-    model_config = SettingsConfigDict(env_prefix="OPENAI_")
-
-    api_key: SecretStr | None = None
-    base_url: str = "https://api.openai.com/v1"
-    model: str | None = None
-    idle_seconds: Annotated[float, Field(gt=0, le=3600)] = 120.0
-
-
-class ImageSettings(SettingsGroup):
-    """The endpoint that makes images. Naming a model switches it on (`config/image_endpoint.py`)."""
-
-    model_config = SettingsConfigDict(env_prefix="IMAGE_")
-
-    model: str | None = None
-    base_url: str | None = None
-    api_key: SecretStr | None = None
-    plain_http: bool = False
-    timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 180.0
-    max_bytes: Annotated[int, Field(gt=0, le=64 * 1024 * 1024)] | None = None
-
-    @field_validator("model", "base_url", "api_key", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
-
-
-class RedactionSettings(SettingsGroup):
-    """The operator's own redaction rules, and built-in rules that are switched off."""
-
-    model_config = SettingsConfigDict(env_prefix="REDACTION_")
-
-    rules: Path | None = None
-    off: Words = ()
-
-    _split_words = field_validator("off", mode="before")(split_words)
-
-    @field_validator("rules", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
 
 
 def default_state_dir() -> Path:

@@ -10,7 +10,7 @@
     │   ├── NothingToUndo        no file change is stored under that name
     │   ├── ModeNotOpen          the operator has not opened that mode
     │   ├── InvalidSettings      a change of the stored settings was refused
-    │   │   └── UnreadableSettings  a stored version has faults (sessions/settings_store.py)
+    │   │   └── UnreadableSettings  a stored version has faults (sessions/runtime_settings.py)
     │   ├── QuestionNotFound
     │   ├── QuestionAlreadyClosed       it was answered or closed before
     │   ├── InvalidAnswer        the answer does not fit the question
@@ -18,7 +18,7 @@
     │   ├── WrongTaskStatus      a task with that status cannot be cancelled or retried
     │   ├── ModelNotListed       the operator has not listed that model (models/configured_models.py)
     │   ├── AgentNotFound        ├── AgentInvalid  its file has a fault (agent/definitions.py)
-    │   ├── AgentChanged         its file is not the one that the task began with
+    │   ├── AgentChangedSinceStart         its file is not the one that the task began with
     │   ├── WorkflowNotFound     ├── WorkflowInvalid  its files have faults (workflow/directory.py)
     │   ├── RunNotFound          ├── WrongRunStatus   its status does not allow it (workflow/run_rows.py)
     │   └── RunDefinitionChanged           its stored definition is not the one it was started with

@@ -22,7 +22,7 @@ from interlock.runtime.tasks import TaskService
 from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
-from interlock.sessions.settings_store import SettingsStore, StoredSettings
+from interlock.sessions.runtime_settings import SettingsStore, StoredSettings
 
 Json = dict[str, Any]
 

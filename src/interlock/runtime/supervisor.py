@@ -30,7 +30,7 @@ RECORD_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorLimits:
+class RestartPolicy:
     """How long a stable run takes, how many starts without one are allowed, and the delay between them."""
 
     stable_seconds: float = 30.0
@@ -54,7 +54,7 @@ class WorkerSupervisor:
         *,
         workers: int,
         log: EventLog,
-        limits: SupervisorLimits,
+        limits: RestartPolicy,
         environment: dict[str, str] | None = None,
     ) -> None:
         self._command = tuple(command)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from interlock.core.errors import ToolError
-from interlock.sandbox.changes import ChangeOrigin, FileChanger, entry_fingerprint, make_change
 from interlock.sandbox.directories import create_parents, open_directory, remove_created_directories
 from interlock.sandbox.directory_archive import (
     archive_hash,
@@ -21,6 +20,7 @@ from interlock.sandbox.directory_archive import (
     restore_metadata,
     tree_fingerprint,
 )
+from interlock.sandbox.file_changer import ChangeOrigin, FileChanger, entry_fingerprint, make_change
 from interlock.sandbox.file_io import fsync_directory, lstat_entry, open_file_in, write_atomically
 from interlock.sandbox.linux_fs import rename_noreplace
 from interlock.sandbox.paths import OpenParent, PathAccess, PathResolver, ResolvedPath

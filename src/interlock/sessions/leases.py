@@ -20,7 +20,7 @@ from interlock.core.errors import (
     is_transient,
 )
 from interlock.core.logging import StructuredLogger
-from interlock.db.process_locks import ProcessLocks
+from interlock.db.process_liveness import ProcessLocks
 from interlock.log.lease_table import LeaseTable, boot_clock
 from interlock.log.writer import EventLog, Transaction
 

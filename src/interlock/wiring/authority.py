@@ -15,7 +15,7 @@ from interlock.log.stream_appender import WritePrecondition
 from interlock.policy.authority import Authority, AuthorityCache
 from interlock.policy.inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
 from interlock.policy.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
-from interlock.sessions.settings_store import SettingsStore, SettingsVersion
+from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring.mcp_servers import allowed_servers

@@ -16,7 +16,7 @@ from interlock.models.provider import TokenUsage
 from interlock.models.provider_factory import DEMO
 from interlock.policy.policy import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
-from interlock.sessions.settings_store import StoredSettings
+from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import mcp_servers, policy_views
 from interlock.wiring.agents import AgentRuntime

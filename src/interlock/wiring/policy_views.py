@@ -10,7 +10,7 @@ from interlock.policy.authority import Authority, compile_authority
 from interlock.policy.inputs import ModeSwitching
 from interlock.policy.policy import NO_RESTRICTION, ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
-from interlock.sessions.settings_store import StoredSettings
+from interlock.sessions.runtime_settings import StoredSettings
 from interlock.wiring.authority_inputs import AT_WORK
 from interlock.wiring.runtime import Runtime
 

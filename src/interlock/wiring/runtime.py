@@ -18,7 +18,7 @@ from interlock.core.errors import ConfigurationError, InterlockError
 from interlock.core.logging import StructuredLogger, set_log_redaction
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database, StoreConfig, open_database
-from interlock.db.process_locks import ProcessLocks
+from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
 from interlock.log.retention import RetentionSweeper
@@ -33,7 +33,7 @@ from interlock.runtime.task_rows import SESSION_OF
 from interlock.runtime.unix_socket_bus import UnixSocketBus
 from interlock.runtime.work_queue import BusNotifier
 from interlock.sandbox.backend_selection import BackendSelection, choose_backend
-from interlock.sandbox.changes import FileChanger
+from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.jobs import JobLimits, SandboxUnavailable
 from interlock.sandbox.programs import BASH, RG, locate
 from interlock.sandbox.protected_snapshot import share_snapshots
@@ -43,17 +43,17 @@ from interlock.sessions.erasure import SessionEraser
 from interlock.sessions.leases import SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
-from interlock.sessions.settings_store import SettingsStore
+from interlock.sessions.runtime_settings import SettingsStore
 from interlock.tools.builtins.delegate import SubtaskRunnerSlot
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.undo_service import UndoReport, UndoService
-from interlock.tools.files.write_operations import WriteServices
+from interlock.tools.files.write_checks import WriteServices
 from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.service import McpService
+from interlock.tools.original_arguments_store import SealedArgumentStore
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.sealed_arguments import SealedArgumentStore
 from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
 from interlock.tools.tool import BaseTool

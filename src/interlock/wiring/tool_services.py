@@ -15,7 +15,7 @@ from interlock.memory.note_writer import NoteWriter
 from interlock.memory.search import MemorySearch
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.changes import FileChanger
+from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.jobs import JobLimits
 from interlock.sandbox.programs import PROGRAMS, Program, locate
 from interlock.sandbox.undo_store import UndoStore
@@ -24,7 +24,7 @@ from interlock.tools.builtins.delegate import SubtaskRunnerSlot
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.builtins.registration import FileServices, MemoryServices, register_builtins
 from interlock.tools.files.read_history import ReadHistory
-from interlock.tools.files.write_operations import WriteServices
+from interlock.tools.files.write_checks import WriteServices
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices

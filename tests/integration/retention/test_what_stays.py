@@ -11,7 +11,7 @@ from interlock.log.kinds import SYSTEM_STREAM, SandboxProbed
 from interlock.log.read import iter_stream
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs
-from interlock.sessions.settings_store import patch_for
+from interlock.sessions.runtime_settings import patch_for
 from interlock.tools.registry import ToolRegistry
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from interlock.runtime.supervisor import SupervisorLimits, WorkerSupervisor
+from interlock.runtime.supervisor import RestartPolicy, WorkerSupervisor
 from tests.harness.store import open_store
 from tests.harness.tasks import until
 
@@ -35,7 +35,7 @@ class Kept:
             (str(python), "-c", program),
             workers=workers,
             log=store.log,
-            limits=SupervisorLimits(**given),
+            limits=RestartPolicy(**given),
         )
         self.running = asyncio.create_task(self.supervisor.run())
 

@@ -6,8 +6,8 @@ import pytest
 
 from interlock.channels.telegram.conversation import ChatConversation
 from interlock.channels.telegram.errors import ChatUnavailable
-from interlock.channels.telegram.message_content import MessageContent
 from interlock.channels.telegram.outbox import ChatOutbox, OutgoingMessage
+from interlock.channels.telegram.outgoing_content import MessageContent
 from interlock.channels.telegram.rate_limit import BotRateLimiter, RateLimit
 from interlock.core.errors import StoreUnavailable
 from tests.harness.telegram import ADA, BOB, open_telegram_harness, script

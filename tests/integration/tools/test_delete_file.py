@@ -137,7 +137,7 @@ CLOSED = """
 import asyncio, os, sys
 from pathlib import Path
 from interlock.core.errors import ToolError
-from interlock.sandbox.changes import FileChanger, ChangeOrigin
+from interlock.sandbox.file_changer import FileChanger, ChangeOrigin
 from interlock.sandbox.directories import refuse_protected_inside
 from interlock.sandbox.undo_store import UndoStore
 from interlock.sandbox.paths import PathAccess, PathResolver

@@ -9,7 +9,7 @@ from interlock.core.errors import NothingToUndo
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import EventScope
-from interlock.sandbox.changes import FileChanger
+from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.undo import Undo
 from interlock.sandbox.undo_store import UndoStore
 from interlock.tools.files.undo_service import UndoService

@@ -47,7 +47,7 @@ async def test_a_full_state_disk_stops_the_change(harness: ToolHarness, tmp_path
 WRITER = """
 import hashlib, itertools, sys
 from pathlib import Path
-from interlock.sandbox.changes import FileChanger, ChangeOrigin
+from interlock.sandbox.file_changer import FileChanger, ChangeOrigin
 from interlock.sandbox.file_io import open_file_in
 from interlock.sandbox.undo_store import UndoStore
 from interlock.sandbox.paths import PathAccess, PathResolver

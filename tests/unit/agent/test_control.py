@@ -12,7 +12,7 @@ from interlock.agent.limit_tracker import PastCall, PriorUsage
 from interlock.agent.limits import ControlLimits, LimitStop, format_duration
 from interlock.agent.repetition import arguments_fingerprint
 from interlock.config.effective_settings import setting_names
-from interlock.config.task_limits import TaskLimitSettings
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.errors import ErrorCode
 from interlock.log.kinds import KINDS
 from interlock.models.provider import TokenUsage

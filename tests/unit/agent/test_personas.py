@@ -13,7 +13,7 @@ from interlock.agent.definitions import (
     KEYS,
     MAX_AGENT_BYTES,
     MAX_AGENTS,
-    AgentChanged,
+    AgentChangedSinceStart,
     AgentDefinition,
     AgentDirectory,
     AgentInvalid,
@@ -23,7 +23,7 @@ from interlock.config.modes import ToolMode
 from interlock.policy.authority import AuthorityCache, effective_policy
 from interlock.policy.inputs import AuthorityInputs, Capabilities
 from interlock.policy.policy import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
-from interlock.sessions.settings_store import StoredSettings, field_paths, flatten_document, to_document
+from interlock.sessions.runtime_settings import StoredSettings, field_paths, flatten_document, to_document
 from interlock.wiring import build_registry
 from tests.unit.gates.test_policy import is_no_wider, policies
 
@@ -256,7 +256,7 @@ def test_a_task_goes_on_with_the_agent_it_began_with_or_not_at_all(folder):
     began = folder.load("reviewer")
     assert folder.load_pinned("reviewer", began.sha256) == began
     put(folder, head() + " ")
-    with pytest.raises(AgentChanged, match="has changed since this task started"):
+    with pytest.raises(AgentChangedSinceStart, match="has changed since this task started"):
         folder.load_pinned("reviewer", began.sha256)
 
 

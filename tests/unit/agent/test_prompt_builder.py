@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from interlock.agent.definitions import AgentChanged, AgentDefinition
+from interlock.agent.definitions import AgentChangedSinceStart, AgentDefinition
 from interlock.agent.policy_text import render_policy
 from interlock.agent.prompt_builder import (
     IDENTITY,
@@ -28,7 +28,7 @@ from interlock.policy.policy import NO_RESTRICTION, FsPolicy, ToolPolicy
 from interlock.policy.verdict import AllowedTool, DeniedTool
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sessions.models import SessionKind
-from interlock.sessions.settings_store import StoredSettings
+from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import build_registry
 from tests.harness.tools import DeclaredTool, judge_call
@@ -322,7 +322,7 @@ async def test_a_task_does_not_go_on_with_another_agent(desk):
     began = await desk.prompt(ToolMode.chat)
     for other in (replace(REVIEWER, persona="You now obey.", sha256="1" * 64), replace(REVIEWER, name="b")):
         desk.given = replace(desk.given, agent=other)
-        with pytest.raises(AgentChanged, match="start a new task"):
+        with pytest.raises(AgentChangedSinceStart, match="start a new task"):
             await desk.builder.renew(began)
 
 

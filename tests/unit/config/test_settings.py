@@ -17,7 +17,7 @@ from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
 from interlock.core.errors import ConfigurationError
 from interlock.db.driver import LONGEST_LEASE_SECONDS
-from interlock.sessions.settings_store import field_paths
+from interlock.sessions.runtime_settings import field_paths
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:

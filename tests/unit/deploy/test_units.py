@@ -15,7 +15,7 @@ from interlock.config.settings import Settings, load_settings
 from interlock.config.sources import SECRET_FILE_SUFFIX
 from interlock.config.worker import WorkerSettings
 from interlock.gateway.server import STOP_SECONDS
-from interlock.runtime.supervisor import SupervisorLimits
+from interlock.runtime.supervisor import RestartPolicy
 from tests.unit.deploy.units import FOLDER, UNITS, calls_of, read_variables
 
 SECRETS = {name for name, _, is_secret in _walk(Settings) if is_secret}
@@ -68,7 +68,7 @@ def test_what_it_sets_are_settings_and_secrets_come_from_files_that_are_loaded(u
 
 @of_each
 def test_it_stops_as_interlock_does_and_is_not_started_for_ever(unit):
-    given, limits = WorkerSettings(), SupervisorLimits()
+    given, limits = WorkerSettings(), RestartPolicy()
     # A supervisor waits five seconds more than its workers have.
     longest = STOP_SECONDS + given.stop_grace_seconds + given.cancel_grace_seconds + 5
     assert unit.seconds("TimeoutStopSec") >= longest + 10

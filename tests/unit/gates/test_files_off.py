@@ -8,7 +8,7 @@ from interlock.gates.gate import Refusal, ToolCall
 from interlock.policy.authority import Authority, AuthorityCache
 from interlock.policy.inputs import AuthorityInputs, Capabilities
 from interlock.policy.policy import NO_RESTRICTION, FsPolicy, ToolPolicy
-from interlock.sessions.settings_store import StoredSettings
+from interlock.sessions.runtime_settings import StoredSettings
 from interlock.wiring import build_registry
 from tests.harness.case_tables import each_row
 from tests.harness.tools import judge_call

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import ToolError
-from interlock.sandbox.changes import ChangeOrigin, FileChanger, NewContent, entry_fingerprint
+from interlock.sandbox.file_changer import ChangeOrigin, FileChanger, NewContent, entry_fingerprint
 from interlock.sandbox.file_io import open_file_in
 from interlock.sandbox.paths import PathAccess
 from interlock.sandbox.undo_store import ChangeAction, SavedContentKind, UndoStore

@@ -38,7 +38,7 @@ from interlock.channels.telegram.errors import (
     TelegramUnreachable,
 )
 from interlock.channels.telegram.markdown import TextEntity
-from interlock.channels.telegram.message_content import MessageContent
+from interlock.channels.telegram.outgoing_content import MessageContent
 from interlock.channels.telegram.updates import LARGEST_NUMBER, BotIdentity
 from interlock.config.url_checks import is_loopback, split_url
 from interlock.core.logging import StructuredLogger

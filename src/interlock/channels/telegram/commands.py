@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.channels.telegram.access_control import AccessControl
-from interlock.channels.telegram.message_content import MessageButton, MessageContent
+from interlock.channels.telegram.outgoing_content import MessageButton, MessageContent
 from interlock.channels.telegram.services import TelegramServices, UndoneChange, person
 from interlock.channels.telegram.store import TelegramStore
 from interlock.channels.telegram.updates import IncomingMessage

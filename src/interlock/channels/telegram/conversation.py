@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from interlock.channels.telegram.commands import MODE_BUTTON, TelegramCommands
-from interlock.channels.telegram.message_content import MessageContent
 from interlock.channels.telegram.message_splitter import MAX_UNITS, split_message, utf16_length
 from interlock.channels.telegram.outbox import ChatOutbox
+from interlock.channels.telegram.outgoing_content import MessageContent
 from interlock.channels.telegram.questions import (
     AnswerInProgress,
     AnswerState,

@@ -22,7 +22,7 @@ from interlock.channels.telegram.errors import (
     TelegramRateLimited,
     TelegramUnreachable,
 )
-from interlock.channels.telegram.message_content import MessageContent
+from interlock.channels.telegram.outgoing_content import MessageContent
 from interlock.channels.telegram.rate_limit import BotRateLimiter, ChatRateLimiter, RateLimit
 from interlock.core.logging import StructuredLogger
 

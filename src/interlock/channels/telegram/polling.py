@@ -15,7 +15,7 @@ from interlock.channels.telegram.errors import (
     TelegramRateLimited,
     TelegramUnreachable,
 )
-from interlock.channels.telegram.message_content import MessageContent
+from interlock.channels.telegram.outgoing_content import MessageContent
 from interlock.channels.telegram.rate_limit import PRIVATE_CHAT_LIMIT, BotRateLimiter, ChatRateLimiter
 from interlock.channels.telegram.store import PollOffset, TelegramStore
 from interlock.channels.telegram.updates import (

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from interlock.channels.telegram.feed_items import TelegramFeedItem
-from interlock.channels.telegram.message_content import MessageContent
 from interlock.channels.telegram.message_splitter import MAX_UNITS, split_message
 from interlock.channels.telegram.outbox import ChatOutbox, OutgoingMessage
+from interlock.channels.telegram.outgoing_content import MessageContent
 from interlock.channels.telegram.questions import (
     AnswerState,
     current_prompt,

@@ -10,7 +10,7 @@ from interlock.gateway.methods.sessions import mode_of
 from interlock.gateway.protocol import MethodParams, NoParams
 from interlock.gateway.services import GatewayServices, Json
 from interlock.policy.policy import NO_RESTRICTION, ToolPolicy
-from interlock.sessions.settings_store import StoredSettings, to_document
+from interlock.sessions.runtime_settings import StoredSettings, to_document
 
 
 class SettingsPatchParams(MethodParams):

@@ -9,7 +9,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox.directories import refuse_protected_inside
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.tools.files.base import PATH, WritingTool
-from interlock.tools.files.write_operations import (
+from interlock.tools.files.write_checks import (
     WriteServices,
     change_origin,
     lstat_path,

@@ -12,7 +12,7 @@ from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.tools.files.base import FILE_PATH, WritingTool, integer_schema
 from interlock.tools.files.read_history import Span, require_read
 from interlock.tools.files.text_format import TextFormat
-from interlock.tools.files.write_operations import (
+from interlock.tools.files.write_checks import (
     Replacement,
     WriteServices,
     apply_replacement,

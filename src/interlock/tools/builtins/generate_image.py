@@ -15,10 +15,10 @@ from interlock.config.image_endpoint import ImageEndpoint
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import escape_control_characters
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.changes import NewContent
+from interlock.sandbox.file_changer import NewContent
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.tools.files.base import FILE_PATH, WRITING_MODES, FileTool, tool_error_from_oserror
-from interlock.tools.files.write_operations import (
+from interlock.tools.files.write_checks import (
     WriteServices,
     change_origin,
     exists,

@@ -25,7 +25,7 @@ from interlock.tools.builtins.move_file import MoveFileTool
 from interlock.tools.builtins.read_file import ReadFileTool
 from interlock.tools.builtins.search_files import SearchFilesTool
 from interlock.tools.builtins.write_file import WriteFileTool
-from interlock.tools.files.write_operations import WriteServices
+from interlock.tools.files.write_checks import WriteServices
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.tool import ShellServices
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
-from interlock.sandbox.changes import NewContent
+from interlock.sandbox.file_changer import NewContent
 from interlock.sandbox.file_io import OpenFile
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.sandbox.undo_store import MAX_ENTRY_BYTES
 from interlock.tools.files.base import FILE_PATH, WritingTool
 from interlock.tools.files.read_history import require_read
 from interlock.tools.files.text_format import TextFormat
-from interlock.tools.files.write_operations import (
+from interlock.tools.files.write_checks import (
     Replacement,
     WriteServices,
     apply_replacement,

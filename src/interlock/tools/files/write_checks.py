@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
-from interlock.sandbox.changes import ChangeOrigin, FileChanger, NewContent
+from interlock.sandbox.file_changer import ChangeOrigin, FileChanger, NewContent
 from interlock.sandbox.file_io import OpenFile, lstat_entry, open_file_in
 from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
