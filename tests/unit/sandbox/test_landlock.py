@@ -21,7 +21,7 @@ LAUNCHED = (
         "job_exec",
         "metadata_syscall_handler",
     ),
-    *("job_monitor", "pids_cgroup", "supervisor", "launcher"),
+    *("job_monitor", "pids_cgroup", "job_supervisor", "launcher"),
 )
 
 pytestmark = pytest.mark.skipif(
