@@ -137,16 +137,16 @@ def test_with_no_room_nothing_is_kept_and_that_is_told(interlock, agent):
 
 KILLED = """
 import os, signal, sys
-from interlock.sandbox import changes
+from interlock.sandbox import file_changer
 from interlock.cli.main import main
 
-real = changes.FileChanger.replace
+real = file_changer.FileChanger.replace
 
 def killed(self, *arguments, **more):
     real(self, *arguments, **more)
     os.kill(os.getpid(), signal.SIGKILL)
 
-changes.FileChanger.replace = killed
+file_changer.FileChanger.replace = killed
 sys.argv = ["interlock", *sys.argv[1:]]
 main()
 """

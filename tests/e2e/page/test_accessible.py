@@ -43,6 +43,8 @@ def test_dialogs_menus_and_tips(server, window, lived_in):
     dialog = window.get_by_role("dialog")
     dialog.get_by_role("radio", name=re.compile("^coding")).check()
     expect(dialog.get_by_role("heading", name=re.compile(r"Adds \d+ tools"))).to_be_visible()
+    # A disabled button is pale; axe must not see it half enabled.
+    expect(dialog.locator("button[type=submit]")).to_be_enabled()
     assert serious(window) == []
     window.keyboard.press("Escape")
     window.get_by_role("main").get_by_role("button", name=re.compile("^Actions for")).click()

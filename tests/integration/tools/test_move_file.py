@@ -6,7 +6,7 @@ import os
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.sandbox import changes
+from interlock.sandbox import file_changer
 from interlock.sandbox.directory_walk import MAX_DEPTH
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.mounts import tmpfs
@@ -229,13 +229,13 @@ async def test_what_appears_at_the_destination_in_between_is_not_replaced(
 ):
     harness.write("a", "mine")
     harness.write("old", "old")
-    real = changes._rename
+    real = file_changer._rename
 
     def late(resolver, old, destination, **more):
         destination.path.write_text("somebody's")
         return real(resolver, old, destination, **more)
 
-    monkeypatch.setattr(changes, "_rename", late)
+    monkeypatch.setattr(file_changer, "_rename", late)
     assert await harness.refused("move_file", source="a", destination="b") == "EXECUTION_ERROR"
     assert (harness.root / "b").read_text() == "somebody's"
     move = {"source": "a", "destination": "old", "overwrite": True}
