@@ -41,8 +41,10 @@ def test_a_small_file_is_found_and_read_where_it_is_otherwise_found(roots, asked
     place, file = find_cached(roots.resolver, asked)
     assert place == roots.resolver.find(asked)
     assert place.spelled == str(place.path)
+    # Reading moves the access time, which is not compared.
+    assert os.path.samestat(file.status, place.path.stat())
+    assert (file.status.st_size, file.status.st_mtime_ns) == (2, place.path.stat().st_mtime_ns)
     assert file.content == place.path.read_bytes()
-    assert file.status == place.path.stat()
     assert (file.read(1, 1), b"".join(file.chunks(lambda: None, 1))) == (b"k", b"k")
 
 
