@@ -133,6 +133,17 @@ def test_what_a_server_says_of_itself_is_a_claim_and_fills_in_nothing(served, pa
     expect(echo.get_by_role("checkbox", checked=True)).to_have_count(0)
 
 
+def test_an_open_form_outlives_a_change_elsewhere_in_the_page(served, page):
+    page.evaluate("location.hash = '#/servers/claims'")
+    echo = _tool(page, "echo")
+    echo.get_by_role("button", name="Classify").click()
+    echo.get_by_role("radio", name=re.compile("^read")).check()
+    page.evaluate("document.querySelector('il-app').requestUpdate()")
+    page.evaluate("document.querySelector('il-app').updateComplete")
+    page.evaluate("document.querySelector('il-servers').updateComplete")
+    assert echo.get_by_role("radio", name=re.compile("^read")).is_checked()
+
+
 def test_classing_by_keyboard_and_only_what_the_walls_hold(served, page):
     page.evaluate("location.hash = '#/servers/official'")
     greet = _tool(page, "greet")

@@ -15,7 +15,8 @@ const UNSEEN =
   // oxlint-disable-next-line no-control-regex -- control characters are what it is about
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]|(?<!\ud83c\udff4(?:\udb40[\udc20-\udc7e]){0,6})\udb40[\udc00-\udc7f]/g;
 const FIELD = /\svalue=["']?$|\.value=$/;
-const fields = new WeakMap();
+const PROPERTY = /\.\w+=$/;
+const changesOfTemplates = new WeakMap();
 
 /** @param {string} text */
 export function plain(text) {
@@ -25,15 +26,19 @@ export function plain(text) {
   });
 }
 
-const shown = (value) => (typeof value === 'string' ? plain(value) : Array.isArray(value) ? value.map(shown) : value);
+const unchanged = (value) => value;
+const shownString = (value) => (typeof value === 'string' ? plain(value) : value);
+const shown = (value) => (Array.isArray(value) ? value.map(shown) : shownString(value));
 
-/** Which values of a template are what a field holds. */
-function fieldsOf(strings) {
-  if (!fields.has(strings)) fields.set(strings, strings.map((before) => FIELD.test(before)));
-  return fields.get(strings);
+/** What is done to each value of a template. A list given to a property stays the same list, or its element would see a change at every render. */
+function changesOf(strings) {
+  if (!changesOfTemplates.has(strings)) {
+    changesOfTemplates.set(strings, strings.map((before) => (FIELD.test(before) ? unchanged : PROPERTY.test(before) ? shownString : shown)));
+  }
+  return changesOfTemplates.get(strings);
 }
 
-const prepared = (strings, values) => values.map((value, n) => (fieldsOf(strings)[n] ? value : shown(value)));
+const prepared = (strings, values) => values.map((value, n) => changesOf(strings)[n](value));
 
 export const html = (strings, ...values) => template(strings, ...prepared(strings, values));
 export const svg = (strings, ...values) => picture(strings, ...prepared(strings, values));
