@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium mcp-servers js-tools proxies run pictures reference schema rules test test-full mutations lint format bench soak lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers js-tools proxies run pictures reference schema rules test test-failed test-full mutations lint format bench soak lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -93,6 +93,9 @@ SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 2))) --maxprocesses 
 
 test: setup-dev bubblewrap chromium mcp-servers ## the daily tests: every behaviour once
 	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)
+
+test-failed: setup-dev ## what failed in the last run, one test at a time
+	@$(BIN)/python -m pytest -m "not full" --last-failed --last-failed-no-failures none
 
 # The proxies of docs/deploy.md, tried by the long run. Their services are not started.
 proxies:
