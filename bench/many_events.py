@@ -15,7 +15,6 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection
 from interlock.log.event import Event
 from interlock.log.kinds import SYSTEM_STREAM, SessionCreated, ToolCallCompleted, ToolCallStarted
-from interlock.log.process_events import WorkerStarted
 from interlock.log.stream_appender import EventDraft, EventReceipt, EventScope, StreamAppender
 from interlock.log.task_events import (
     AgentCompleted,
@@ -26,6 +25,7 @@ from interlock.log.task_events import (
     TurnCompletedEvent,
     TurnStarted,
 )
+from interlock.log.worker_events import WorkerStarted
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_rows import INSERT, Task, TaskStatus

@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from interlock.config.effective_settings import OWN_PREFIXES
+from interlock.config.settings_report import OWN_PREFIXES
 from interlock.db.database import StoreConfig, open_database
 from tests.harness.external_services import PostgresServer
 from tests.harness.log_capture import reset_logging

@@ -13,7 +13,7 @@ import pytest
 from scripts.reference import commands_page, stale, with_defaults
 
 from interlock.cli.main import build_app
-from interlock.config.effective_settings import setting_names
+from interlock.config.settings_report import setting_names
 from interlock.log.event import Event
 from interlock.log.kinds import KINDS
 from interlock.sessions.runtime_settings import field_paths
@@ -201,7 +201,7 @@ def test_the_playground_that_make_run_copies_is_there():
 
 
 def test_ci_runs_the_linters_and_the_tests():
-    assert re.findall(r"make (\w+)", text_of(".ci/run")) == ["lint", "test"]
+    assert re.findall(r"make ([\w-]+)", text_of(".ci/run")) == ["lint", "test", "test-failed"]
     lint = text_of("Makefile").partition("\nlint:")[2].partition("\n\n")[0]
     assert all(
         f"$(BIN)/{tool}" in lint for tool in ("ruff check", "ruff format --check", "mypy", "lint-imports")

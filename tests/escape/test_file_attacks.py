@@ -18,7 +18,7 @@ from interlock.core.errors import (
     StoreLocked,
     UserError,
 )
-from interlock.db.backup import create_backup, restore
+from interlock.db.backup_and_restore import create_backup, restore
 from interlock.db.database import StoreConfig, open_database
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import open_store
@@ -178,7 +178,7 @@ async def test_rows_of_the_wrong_type_replace_nothing(sqlite_store, tmp_path, wh
 
 
 async def test_an_endless_row_is_not_read_into_memory(sqlite_store, tmp_path, monkeypatch):
-    monkeypatch.setattr("interlock.db.backup.MAX_LINE_BYTES", 1_000_000)
+    monkeypatch.setattr("interlock.db.backup_and_restore.MAX_LINE_BYTES", 1_000_000)
     await new_session(sqlite_store)
     create_backup(sqlite_store.database, tmp_path / "b.zip")
     bad = hostile(

@@ -19,7 +19,7 @@ from interlock.core.errors import (
     UserError,
     is_transient,
 )
-from interlock.db.backup import create_backup
+from interlock.db.backup_and_restore import create_backup
 from interlock.db.database import StoreConfig, open_database
 from interlock.db.upgrade import upgrade
 from interlock.log.kinds import SessionRenamed

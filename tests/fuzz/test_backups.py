@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.core.errors import InterlockError, UserError
-from interlock.db.backup import MANIFEST, create_backup, restore
+from interlock.db.backup_and_restore import MANIFEST, create_backup, restore
 from interlock.db.database import StoreConfig
 from interlock.log.verify.event_log import verify
 from interlock.sessions.models import Role
@@ -227,7 +227,7 @@ async def test_other_members_are_no_business_of_a_restore(sound, tmp_path):
 async def test_a_bomb_is_refused_before_it_fills_memory_or_the_disk(sound, tmp_path, monkeypatch):
     files = members(sound)
     line = files["events.jsonl"].splitlines(keepends=True)[0]
-    monkeypatch.setattr("interlock.db.backup.MAX_LINE_BYTES", 2_000_000)
+    monkeypatch.setattr("interlock.db.backup_and_restore.MAX_LINE_BYTES", 2_000_000)
     blank = b"[" + b" " * 20_000_000 + b"]\n"
     for name, data in ((MANIFEST, blank), ("events.jsonl", blank), ("events.jsonl", line * 50_000)):
         packed = zipped(files | {name: data})

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.agent.definitions import AgentDefinition, AgentDirectory
-from interlock.config.effective_settings import describe_settings, secrets_of, setting_names
 from interlock.config.settings import load_settings
+from interlock.config.settings_report import describe_settings, secrets_of, setting_names
 from interlock.core.errors import BadUsage, ConfigurationError, InvalidSettings
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.runtime_settings import StoredSettings, _applied, _version, to_document

@@ -10,7 +10,7 @@ from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.events import AgentEvent
 from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
-from interlock.agent.prompt_builder import InitialPromptInputs, PromptBuilder, PromptInputs
+from interlock.agent.prompt_builder import EarlierPromptInputs, PromptBuilder, PromptInputs
 from interlock.agent.workspace_files import WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.log.kinds import merge_payload
@@ -38,7 +38,7 @@ class LoopHarness(RuntimeHarness):
         runtime = self.runtime
 
         async def inputs_of(
-            _session_id: str, mode: ToolMode, _earlier: InitialPromptInputs
+            _session_id: str, mode: ToolMode, _earlier: EarlierPromptInputs
         ) -> PromptInputs:
             return PromptInputs(kind=SessionKind.chat, authority=await runtime.authority(mode))
 

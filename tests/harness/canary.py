@@ -13,7 +13,7 @@ from typing import Any
 from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
 from interlock.core.logging import log_to_stderr
-from interlock.db.backup import create_backup
+from interlock.db.backup_and_restore import create_backup
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.log.hash_chain import new_event_id

@@ -24,7 +24,7 @@ CLASS_MODULES = {
 }
 PRELOADED_MODULES = (
     "interlock.cli.main",
-    "interlock.cli.telegram",
+    "interlock.cli.telegram_bot",
     "interlock.wiring.agents",
     "interlock.cli.worker",
 )

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from interlock.core.errors import StoreLocked, StoreTooNew, UserError
-from interlock.db.backup import create_backup, restore
+from interlock.db.backup_and_restore import create_backup, restore
 from interlock.db.database import StoreConfig, open_database
 from interlock.db.upgrade import upgrade
 from interlock.log.checkpoint import write_checkpoint

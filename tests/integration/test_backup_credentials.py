@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from interlock.db.backup import create_backup, restore
+from interlock.db.backup_and_restore import create_backup, restore
 from interlock.db.database import StoreConfig
 from interlock.db.upgrade import upgrade
 from interlock.gateway.auth import CredentialService

@@ -78,7 +78,7 @@ class PromptInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class InitialPromptInputs:
+class EarlierPromptInputs:
     """What a task started with: its inputs while it runs; its agent's name and hash when resumed.
 
     `who` is the person who owns the task; empty if unknown.
@@ -89,7 +89,7 @@ class InitialPromptInputs:
     who: str = ""
 
 
-ResolvePromptInputs = Callable[[str, ToolMode, InitialPromptInputs], Awaitable[PromptInputs]]
+ResolvePromptInputs = Callable[[str, ToolMode, EarlierPromptInputs], Awaitable[PromptInputs]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,17 +211,17 @@ class PromptBuilder:
         self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None = None, *, who: str = ""
     ) -> SessionPrompt:
         """The prompt for starting a task: current files and date, and the pinned agent."""
-        inputs = await self._inputs(session_id, mode, InitialPromptInputs(pin=pin, who=who))
+        inputs = await self._inputs(session_id, mode, EarlierPromptInputs(pin=pin, who=who))
         files = await self._threads.start(lambda: self._files.read(inputs.kind))
         return SessionPrompt(session_id, inputs, files, self._now(), self._redact)
 
     async def renew(self, prompt: SessionPrompt) -> SessionPrompt:
         """The task's prompt for its next turn: with the current policy and the files it started with."""
-        inputs = await self._inputs(prompt.session_id, prompt.mode, InitialPromptInputs(prompt.inputs))
+        inputs = await self._inputs(prompt.session_id, prompt.mode, EarlierPromptInputs(prompt.inputs))
         _refuse_another(prompt.inputs.agent, inputs.agent, prompt.inputs.kind)
         return prompt if inputs.is_same(prompt.inputs) else replace(prompt, inputs=inputs)
 
-    async def _inputs(self, session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
+    async def _inputs(self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
         inputs = await self._inputs_of(session_id, mode, earlier)
         if earlier.inputs is not None and inputs.is_same(earlier.inputs):
             return inputs

@@ -18,7 +18,7 @@ from interlock.agent.definitions import AgentDefinition, AgentDirectory, AgentIn
 from interlock.agent.events import TaskEnded, ToolCallInfo, TurnCompleted
 from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
-from interlock.agent.prompt_builder import InitialPromptInputs, PromptInputs
+from interlock.agent.prompt_builder import EarlierPromptInputs, PromptInputs
 from interlock.agent.session_and_day_usage import add_usage
 from interlock.agent.task_recorder import TaskAssignment
 from interlock.config.modes import ToolMode
@@ -112,7 +112,7 @@ class SubagentRunner:
     ) -> AgentServices:
         can_hand_over = task_id.count(".") < MAX_DEPTH
 
-        async def inputs_of(_session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
+        async def inputs_of(_session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
             model = earlier.inputs.model if earlier.inputs else await self._rules.model(session_id, agent)
             # The parent's mode at first, then the mode it was tightened to.
             handed = replace(child_policy(parent, agent.tools), mode=mode)

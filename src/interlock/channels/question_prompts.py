@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 from interlock.questions.fields import FieldType, FormField, check_value
-from interlock.questions.json_reader import FieldError
+from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import shown
 from interlock.questions.typed_input import NO, YES, parse_typed
 from interlock.questions.widgets import (

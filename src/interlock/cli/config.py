@@ -13,8 +13,8 @@ app = App(name="config", help="Show the operator's settings and their sources.",
 @app.command
 def show(*, json: AsJson = False) -> int:
     """Print the effective value of every setting, with secrets masked, and its source."""
-    from interlock.config.effective_settings import describe_settings, unknown_variables
     from interlock.config.settings import load_settings
+    from interlock.config.settings_report import describe_settings, unknown_variables
 
     rows = describe_settings(load_settings())
     unknown = unknown_variables()

@@ -19,7 +19,7 @@ async def backup(file: Path, *, json: AsJson = False) -> int:
     file
         Where to write it; the file must not exist.
     """
-    from interlock.db.backup import create_backup
+    from interlock.db.backup_and_restore import create_backup
 
     _refuse_in_reach(file, "agents could read it, and it contains every session")
     async with open_cli_runtime() as runtime:
@@ -44,7 +44,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     """
     from interlock.config.settings import load_settings
     from interlock.core.errors import UserError
-    from interlock.db.backup import restore as fill
+    from interlock.db.backup_and_restore import restore as fill
     from interlock.db.driver import DbConnection
     from interlock.log.verify.event_log import verify
     from interlock.sessions.runtime_settings import read_newest_settings

@@ -81,7 +81,7 @@ def _python() -> DoctorCheckResult:
 
 
 def _typos() -> list[DoctorCheckResult]:
-    from interlock.config.effective_settings import unknown_variables
+    from interlock.config.settings_report import unknown_variables
 
     return [
         DoctorCheckResult(
@@ -229,7 +229,7 @@ def _nats(settings: "Settings") -> list[DoctorCheckResult]:
 
 
 def _short_secrets(settings: "Settings") -> list[DoctorCheckResult]:
-    from interlock.config.effective_settings import secrets_of
+    from interlock.config.settings_report import secrets_of
     from interlock.redaction.redactor import MIN_SECRET_LENGTH
 
     if any(len(secret) < MIN_SECRET_LENGTH for secret in secrets_of(settings)):

@@ -39,7 +39,10 @@ _GROUPS = {
     "chat": ("interlock.cli.chat:chat", "Chat with an agent in the terminal."),
     "exec": ("interlock.cli.execute:execute", "Run one task and print the answer, for scripts."),
     "serve": ("interlock.cli.serve:serve", "Serve the page and the WebSocket, and run the tasks."),
-    "telegram": ("interlock.cli.telegram:telegram", "Let allowed people chat with an agent in Telegram."),
+    "telegram": (
+        "interlock.cli.telegram_bot:telegram",
+        "Let allowed people chat with an agent in Telegram.",
+    ),
     "worker": ("interlock.cli.worker:worker", "Run tasks until stopped."),
     "supervisor": ("interlock.cli.worker:supervisor", "Keep worker processes running."),
     "tasks": ("interlock.cli.tasks:app", "List, show, cancel and retry tasks."),

@@ -100,7 +100,7 @@ async def open_cli_agent_runtime(
 
 def _warn_of_typos() -> None:
     """Warn about mistyped variables: a misspelled restriction would silently restrict nothing."""
-    from interlock.config.effective_settings import unknown_variables
+    from interlock.config.settings_report import unknown_variables
 
     for name, near in unknown_variables().items():
         if near is not None:

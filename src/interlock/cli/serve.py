@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 from interlock.cli.command_line_session import RootOptions
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.front_end_workers import (
+    FrontEndWorkers,
+    choose_front_end_workers,
+    no_worker_error,
+    stop_on_signals,
+)
 from interlock.cli.output import WorkerCount, note, print_line
 from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve_root_arguments
-from interlock.cli.worker_hosts import WorkerHost, choose_worker_host, no_worker_error, stop_on_signals
 from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -55,7 +60,9 @@ async def serve(
         agent_runtime = open_agent_runtime(runtime, way=ModeSwitchMethod.page)
         try:
             agent_runtime.models.open(agent_runtime.models.usual)
-            await _serve(agent_runtime, choose_worker_host(agent_runtime, worker=worker, workers=workers))
+            await _serve(
+                agent_runtime, choose_front_end_workers(agent_runtime, worker=worker, workers=workers)
+            )
         finally:
             await agent_runtime.close()
     return ExitCode.ok
@@ -83,7 +90,7 @@ def _listed(roots: tuple[Path, ...]) -> str:
     return ",".join(map(str, roots))
 
 
-async def _serve(agent_runtime: "AgentRuntime", worker_host: WorkerHost) -> None:
+async def _serve(agent_runtime: "AgentRuntime", workers: FrontEndWorkers) -> None:
     from interlock.cli.token import link_base
     from interlock.wiring import local_actor
     from interlock.wiring.gateway import ListenAddress, listening_socket, open_gateway, open_server
@@ -98,16 +105,16 @@ async def _serve(agent_runtime: "AgentRuntime", worker_host: WorkerHost) -> None
     _announce(
         given, agent_runtime.runtime.authority_inputs.open_modes, f"{link_base(given, port)}/#code={code}"
     )
-    stop = stop_on_signals(worker_host)
-    working = asyncio.create_task(worker_host.run())
-    beside = [*gateway.beside(), lambda: agent_runtime.listen(worker_host.has_room)]
+    stop = stop_on_signals(workers)
+    working = asyncio.create_task(workers.run())
+    beside = [*gateway.beside(), lambda: agent_runtime.listen(workers.has_room)]
     if (retention := agent_runtime.runtime.retention) is not None:
         beside.append(retention.run_hourly)
     try:
         # Without a running worker, the server would accept messages that are never answered.
         await server.run(listening, [*beside, lambda: asyncio.shield(working)], stop)
     finally:
-        worker_host.stop()
+        workers.stop()
         await asyncio.wait({working})
     if not working.cancelled():
         working.result()

@@ -82,7 +82,7 @@ async def revoke(token: str, *, json: AsJson = False) -> int:
         The id that the list shows, or a token's name.
     """
     from interlock.wiring import local_actor
-    from interlock.wiring.credential_service import open_credentials
+    from interlock.wiring.credentials import open_credentials
 
     async with open_cli_agent_runtime() as agent_runtime:
         credentials = open_credentials(agent_runtime.runtime)
@@ -150,7 +150,7 @@ def link_base(gateway: "GatewaySettings", port: int) -> str:
 
 @asynccontextmanager
 async def _opened_credentials() -> "AsyncIterator[tuple[CredentialService, GatewaySettings]]":
-    from interlock.wiring.credential_service import open_credentials
+    from interlock.wiring.credentials import open_credentials
 
     async with open_cli_runtime() as runtime:
         yield open_credentials(runtime), runtime.settings.gateway

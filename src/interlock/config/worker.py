@@ -1,4 +1,7 @@
-"""How much a worker does at a time, and how long it waits for work to end."""
+"""How much a worker does at a time, and how long it waits for work to end.
+
+How long a lease lasts is `SESSION_LEASE_SECONDS` in `session.py`: gateways and terminals take leases too.
+"""
 
 from typing import Annotated
 

@@ -7,7 +7,7 @@ import orjson
 
 from interlock.core.text import sanitize_text, to_json_value
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.paging import bound_text
+from interlock.tools.output_bounds import bound_text
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.tool import ToolLimits
 

@@ -17,7 +17,7 @@ from interlock.models.configured_models import ConfiguredModels
 from interlock.policy.policy import ToolPolicy
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
-from interlock.runtime.plans import PlanService
+from interlock.runtime.plan_builds import PlanService
 from interlock.runtime.tasks import TaskService
 from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.manager import SessionManager

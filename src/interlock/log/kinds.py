@@ -14,9 +14,9 @@ from interlock.log.auth_events import AUTH_EVENTS
 from interlock.log.channel_events import CHANNEL_EVENTS
 from interlock.log.event import Event, field_reader_of
 from interlock.log.mcp_events import MCP_EVENTS
-from interlock.log.process_events import PROCESS_EVENTS
 from interlock.log.run_events import RUN_EVENTS
 from interlock.log.task_events import TASK_EVENTS
+from interlock.log.worker_events import PROCESS_EVENTS
 
 SYSTEM_STREAM = "system"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.db.driver import DbConnection
-from interlock.log.process_events import ProcessStarted, WorkerExited, WorkerSpawned, WorkerStarted
 from interlock.log.read import COLUMNS, StoredEvent, stored_event_from_row
 from interlock.log.tree import EventNode, build_tree, payload_of
+from interlock.log.worker_events import ProcessStarted, WorkerExited, WorkerSpawned, WorkerStarted
 
 _KINDS = (ProcessStarted.kind, WorkerSpawned.kind, WorkerStarted.kind, WorkerExited.kind)
 READ_PROCESSES = f"""

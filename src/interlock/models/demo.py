@@ -12,14 +12,6 @@ from typing import Any
 
 import orjson
 
-from interlock.models.builtin_model_support import (
-    EndpointMessage,
-    conversation_key,
-    decode_messages,
-    estimate_usage,
-    offered_tool_names,
-    stream_reply,
-)
 from interlock.models.demo_intents import (
     DemoIntent,
     DemoIntentKind,
@@ -28,6 +20,14 @@ from interlock.models.demo_intents import (
     parse_intent,
 )
 from interlock.models.demo_replies import DemoResult, describe_result, introduction, not_understood
+from interlock.models.message_decoding import (
+    EndpointMessage,
+    conversation_key,
+    decode_messages,
+    estimate_usage,
+    offered_tool_names,
+    stream_reply,
+)
 from interlock.models.provider import FinishReason, ModelReply, ModelRequest, ModelStreamItem, RequestedCall
 
 _READ_FIRST = {"READ_REQUIRED", "STALE_READ"}

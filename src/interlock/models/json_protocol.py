@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import orjson
 
-from interlock.models.builtin_model_support import EndpointMessage, decode_messages
 from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
+from interlock.models.message_decoding import EndpointMessage, decode_messages
 from interlock.models.message_encoding import assistant_message, system_message, user_message
 from interlock.models.provider import (
     FinishReason,

@@ -37,7 +37,7 @@ _CLOSING_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class ChatEndpoint:
+class ChatEndpointConfig:
     """A model's endpoint. `idle_seconds` is how long it may send nothing."""
 
     base_url: str
@@ -81,7 +81,7 @@ class _Dialect:
 class OpenAIChatProvider:
     """One model at one endpoint; connections are kept between turns."""
 
-    def __init__(self, endpoint: ChatEndpoint) -> None:
+    def __init__(self, endpoint: ChatEndpointConfig) -> None:
         self._endpoint = endpoint
         self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}

@@ -87,9 +87,11 @@ def _openai(name: str, settings: Settings) -> ModelProvider:
         reject_invalid_api_key(given.api_key, "OPENAI_API_KEY")
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
+    from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
 
-    return OpenAIChatProvider(ChatEndpoint(given.base_url, model, key, idle_seconds=given.idle_seconds))
+    return OpenAIChatProvider(
+        ChatEndpointConfig(given.base_url, model, key, idle_seconds=given.idle_seconds)
+    )
 
 
 def _refuse_open_key(base_url: str, key: str) -> None:

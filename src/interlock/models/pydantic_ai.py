@@ -18,7 +18,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from interlock.core.errors import ConfigurationError
-from interlock.models.builtin_model_support import EndpointMessage, decode_messages
+from interlock.models.message_decoding import EndpointMessage, decode_messages
 from interlock.models.provider import (
     FinishReason,
     ModelError,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from interlock.models.builtin_model_support import conversation_key, estimate_usage, stream_reply
+from interlock.models.message_decoding import conversation_key, estimate_usage, stream_reply
 from interlock.models.provider import (
     FinishReason,
     ModelError,

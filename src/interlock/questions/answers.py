@@ -6,7 +6,7 @@ from typing import Any, assert_never
 import orjson
 
 from interlock.questions.fields import FormField, check_choices, check_value
-from interlock.questions.json_reader import FieldError, StrictJsonReader, checked_text
+from interlock.questions.object_reader import FieldError, StrictObjectReader, checked_text
 from interlock.questions.widgets import (
     ActionSelection,
     CommentPolicy,
@@ -28,7 +28,7 @@ Answer = dict[str, Any]
 
 def read_answer(widget: Widget, given: Mapping[str, Any]) -> Answer:
     """The answer as it will be stored. Raises `FieldError` with the path of the fault."""
-    reader = StrictJsonReader(given)
+    reader = StrictObjectReader(given)
     answer = _read(widget, reader)
     reader.finish(f"an answer to a {widget.type}")
     size = len(orjson.dumps(answer))
@@ -37,10 +37,10 @@ def read_answer(widget: Widget, given: Mapping[str, Any]) -> Answer:
     return answer
 
 
-def _read(widget: Widget, reader: StrictJsonReader) -> Answer:
+def _read(widget: Widget, reader: StrictObjectReader) -> Answer:
     match widget:
         case Form():
-            return {"values": _values(widget, StrictJsonReader(reader.get("values"), "values"))}
+            return {"values": _values(widget, StrictObjectReader(reader.get("values"), "values"))}
         case Selection():
             return _selection(widget, reader)
         case Confirmation():
@@ -58,7 +58,7 @@ def _read(widget: Widget, reader: StrictJsonReader) -> Answer:
             assert_never(widget)
 
 
-def _values(form: Form, reader: StrictJsonReader) -> Answer:
+def _values(form: Form, reader: StrictObjectReader) -> Answer:
     """A value for every field, null where it was left empty. Only an omitted field gets its default."""
     values = {}
     for field in form.fields:
@@ -77,7 +77,7 @@ def _value(field: FormField, given: Any, path: str) -> Any:
     return check_value(field, given, path)
 
 
-def _selection(widget: Selection, reader: StrictJsonReader) -> Answer:
+def _selection(widget: Selection, reader: StrictObjectReader) -> Answer:
     chosen = check_choices(
         widget.options, reader.get("choices") if reader.has("choices") else [], "choices"
     )
@@ -93,14 +93,14 @@ def _selection(widget: Selection, reader: StrictJsonReader) -> Answer:
     return answer
 
 
-def _feedback(widget: Feedback, reader: StrictJsonReader) -> Answer:
+def _feedback(widget: Feedback, reader: StrictObjectReader) -> Answer:
     answer: Answer = {}
     if widget.rating_min is not None and widget.rating_max is not None:
         answer["rating"] = reader.integer("rating", widget.rating_min, widget.rating_max)
     return answer | _comment(reader, widget.comment)
 
 
-def _comment(reader: StrictJsonReader, wanted: CommentPolicy) -> Answer:
+def _comment(reader: StrictObjectReader, wanted: CommentPolicy) -> Answer:
     if wanted is CommentPolicy.none:
         return {}
     text = reader.get("comment")

@@ -6,10 +6,10 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from interlock.questions.json_reader import (
+from interlock.questions.object_reader import (
     LARGEST,
     FieldError,
-    StrictJsonReader,
+    StrictObjectReader,
     checked_flag,
     checked_integer,
     checked_list,
@@ -75,7 +75,7 @@ class FormField:
     max_length: int | None = None
 
 
-def read_field(reader: StrictJsonReader) -> FormField:
+def read_field(reader: StrictObjectReader) -> FormField:
     name = read_name(reader, "name")
     kind = FieldType(reader.word("type", list(FieldType), default=FieldType.text))
     field = FormField(
@@ -104,7 +104,7 @@ def _default(value: Any) -> Any:
     return None if value in ("", ()) else value
 
 
-def _bounds(reader: StrictJsonReader, kind: FieldType) -> dict[str, Any]:
+def _bounds(reader: StrictObjectReader, kind: FieldType) -> dict[str, Any]:
     check = checked_integer if kind is FieldType.integer else checked_number
     bounds = {key: check(reader.get(key), reader.at(key)) for key in ("min", "max") if reader.has(key)}
     if bounds.get("min", -LARGEST) > bounds.get("max", LARGEST):
@@ -112,13 +112,13 @@ def _bounds(reader: StrictJsonReader, kind: FieldType) -> dict[str, Any]:
     return bounds
 
 
-def read_options(reader: StrictJsonReader) -> tuple[ChoiceOption, ...]:
+def read_options(reader: StrictObjectReader) -> tuple[ChoiceOption, ...]:
     found = tuple(_option(item) for item in reader.objects("options", 1, MAX_OPTIONS))
     refuse_duplicates([option.value for option in found], reader.at("options"), "value")
     return found
 
 
-def _option(reader: StrictJsonReader) -> ChoiceOption:
+def _option(reader: StrictObjectReader) -> ChoiceOption:
     value = reader.text("value", MAX_VALUE)
     option = ChoiceOption(
         value=value,
@@ -129,7 +129,7 @@ def _option(reader: StrictJsonReader) -> ChoiceOption:
     return option
 
 
-def read_name(reader: StrictJsonReader, key: str) -> str:
+def read_name(reader: StrictObjectReader, key: str) -> str:
     name = reader.text(key, 64)
     if not _NAME.fullmatch(name):
         raise FieldError(

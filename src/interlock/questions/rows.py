@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from interlock.db.driver import DbConnection, Row
-from interlock.questions.json_reader import FieldError
+from interlock.questions.object_reader import FieldError
 from interlock.questions.widgets import Widget, read_widget
 
 

@@ -33,7 +33,7 @@ from interlock.log.kinds import (
 from interlock.log.stream_appender import EventScope
 from interlock.log.writer import EventLog, Transaction
 from interlock.questions.answers import read_answer
-from interlock.questions.json_reader import FieldError
+from interlock.questions.object_reader import FieldError
 from interlock.questions.rows import (
     CLOSE,
     COUNT_OPEN,

@@ -16,7 +16,7 @@ from interlock.questions.fields import (
     read_name,
     read_options,
 )
-from interlock.questions.json_reader import FieldError, StrictJsonReader, refuse_duplicates
+from interlock.questions.object_reader import FieldError, StrictObjectReader, refuse_duplicates
 
 MAX_DOCUMENT_BYTES = 32_768
 MAX_MESSAGE = 4000
@@ -126,7 +126,7 @@ Widget = Form | Selection | Confirmation | PlanReview | Feedback | ActionSelecti
 
 def read_widget(arguments: Mapping[str, Any]) -> Widget:
     """A valid question. Raises `FieldError` with the path of the fault."""
-    reader = StrictJsonReader(arguments)
+    reader = StrictObjectReader(arguments)
     kind = WidgetType(reader.word("type", list(WidgetType)))
     shared = {
         "message": reader.text("message", MAX_MESSAGE),
@@ -157,14 +157,14 @@ def _plain(value: Any) -> Any:
 # -- one parser per type -----------------------------------------------------------------------------
 
 
-def _form(reader: StrictJsonReader, shared: dict[str, str]) -> Form:
+def _form(reader: StrictObjectReader, shared: dict[str, str]) -> Form:
     found = tuple(read_field(item) for item in reader.objects("fields", 1, MAX_FIELDS))
     refuse_duplicates([field.name for field in found], "fields", "name")
     label = reader.text("submit_label", MAX_LABEL, default="Submit")
     return Form(**shared, fields=found, submit_label=label)
 
 
-def _selection(reader: StrictJsonReader, shared: dict[str, str]) -> Selection:
+def _selection(reader: StrictObjectReader, shared: dict[str, str]) -> Selection:
     options = read_options(reader)
     multiple = reader.flag("multiple", default=False)
     allow_other = reader.flag("allow_other", default=False)
@@ -185,7 +185,7 @@ def _selection(reader: StrictJsonReader, shared: dict[str, str]) -> Selection:
     )
 
 
-def _confirmation(reader: StrictJsonReader, shared: dict[str, str]) -> Confirmation:
+def _confirmation(reader: StrictObjectReader, shared: dict[str, str]) -> Confirmation:
     return Confirmation(
         **shared,
         confirm_label=reader.text("confirm_label", MAX_LABEL, default="Yes"),
@@ -194,12 +194,12 @@ def _confirmation(reader: StrictJsonReader, shared: dict[str, str]) -> Confirmat
     )
 
 
-def _plan_review(reader: StrictJsonReader, shared: dict[str, str]) -> PlanReview:
+def _plan_review(reader: StrictObjectReader, shared: dict[str, str]) -> PlanReview:
     plan = reader.text("plan", MAX_PLAN)
     return PlanReview(**shared, plan=plan, steps=reader.texts("steps", MAX_STEPS, MAX_STEP))
 
 
-def _feedback(reader: StrictJsonReader, shared: dict[str, str]) -> Feedback:
+def _feedback(reader: StrictObjectReader, shared: dict[str, str]) -> Feedback:
     low: int | None = None
     high: int | None = None
     if reader.has("rating_max"):
@@ -215,13 +215,13 @@ def _feedback(reader: StrictJsonReader, shared: dict[str, str]) -> Feedback:
     return Feedback(**shared, rating_min=low, rating_max=high, comment=comment)
 
 
-def _action_selection(reader: StrictJsonReader, shared: dict[str, str]) -> ActionSelection:
+def _action_selection(reader: StrictObjectReader, shared: dict[str, str]) -> ActionSelection:
     actions = tuple(_action(item) for item in reader.objects("actions", 1, MAX_ACTIONS))
     refuse_duplicates([action.id for action in actions], "actions", "id")
     return ActionSelection(**shared, actions=actions)
 
 
-def _action(reader: StrictJsonReader) -> WidgetAction:
+def _action(reader: StrictObjectReader) -> WidgetAction:
     identity = read_name(reader, "id")
     action = WidgetAction(
         id=identity,
@@ -233,7 +233,7 @@ def _action(reader: StrictJsonReader) -> WidgetAction:
     return action
 
 
-_READERS: dict[WidgetType, Callable[[StrictJsonReader, dict[str, str]], Widget]] = {
+_READERS: dict[WidgetType, Callable[[StrictObjectReader, dict[str, str]], Widget]] = {
     WidgetType.form: _form,
     WidgetType.selection: _selection,
     WidgetType.confirmation: _confirmation,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from interlock.redaction import word_checks
 from interlock.redaction.candidate import Check, SecretCandidate
 from interlock.redaction.code_heuristics import is_code, is_long_base64, is_path, is_type, is_type_in_quotes
-from interlock.redaction.encoded_values import basic_credentials, key_block, url_in_base64, web_token
+from interlock.redaction.decoding_checks import basic_credentials, key_block, url_in_base64, web_token
 from interlock.redaction.non_secrets import (
     AFTER_SCHEME,
     ALONE,

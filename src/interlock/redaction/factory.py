@@ -4,8 +4,8 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from interlock.config.effective_settings import secrets_of, secrets_of_environment
 from interlock.config.settings import Settings, load_settings
+from interlock.config.settings_report import secrets_of, secrets_of_environment
 from interlock.core.errors import ConfigurationError
 from interlock.redaction.non_secrets import is_placeholder
 from interlock.redaction.redactor import Redactor

@@ -30,7 +30,7 @@ STUBBORN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptInterrupted:
+class ResumeLater:
     """The worker stops, or the store was unavailable: another attempt resumes from the log."""
 
 
@@ -39,7 +39,7 @@ class LeaseLost:
     """Another worker holds the session: nothing more may be written."""
 
 
-AttemptEnd = TaskOutcome | AttemptInterrupted | LeaseLost
+AttemptEnd = TaskOutcome | ResumeLater | LeaseLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: Attem
     outcome = _outcome(work, task)
     if lease.lost.is_set():
         return LeaseLost()
-    return AttemptInterrupted() if was_left_off and isinstance(outcome, FailedOutcome) else outcome
+    return ResumeLater() if was_left_off and isinstance(outcome, FailedOutcome) else outcome
 
 
 async def _handled(handler: TaskHandler, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
@@ -129,7 +129,7 @@ def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> AttemptEnd:
         return LeaseLost()
     if is_transient(error):
         _log.warning("task_left_off", task_id=task.id, session_id=task.session_id, error=str(error))
-        return AttemptInterrupted()
+        return ResumeLater()
     if isinstance(error, InterlockError):
         _log.warning("task_failed", task_id=task.id, error_code=error.code, error=str(error))
         return FailedOutcome(str(error))

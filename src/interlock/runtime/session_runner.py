@@ -13,7 +13,7 @@ from interlock.core.errors import QuestionNotFound, StatementRefused, StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.writer import EventLog, Transaction
-from interlock.runtime.attempt import AttemptEnd, AttemptInterrupted, AttemptInterrupts, LeaseLost, attempt
+from interlock.runtime.attempt import AttemptEnd, AttemptInterrupts, LeaseLost, ResumeLater, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskHandler, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import TaskService
@@ -107,7 +107,7 @@ class SessionRunner:
     async def _go_through(self, task: Task, lease: Lease, left_off: int = 0) -> bool:
         """Make one attempt at a running task, and store its outcome."""
         end = await self._attempted(task, lease)
-        if isinstance(end, AttemptInterrupted) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
+        if isinstance(end, ResumeLater) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
             end = FailedOutcome(
                 f"the store was unavailable {left_off + 1} times in a row while the task ran; retry it"
             )
@@ -192,7 +192,7 @@ class SessionRunner:
                 await self._finish(task, TaskStatus.failed, reason, lease)
             case WaitingOutcome(question_id):
                 await self._park(task, question_id, lease)
-            case AttemptInterrupted():
+            case ResumeLater():
                 await self._tasks.put_back(task.id, lease)
             case LeaseLost():
                 pass

@@ -18,8 +18,8 @@ from interlock.core.logging import StructuredLogger
 from interlock.log.event import Event
 from interlock.log.hash_chain import new_event_id
 from interlock.log.kinds import SYSTEM_STREAM
-from interlock.log.process_events import CrashLoopDetected, ProcessStarted, WorkerExited, WorkerSpawned
 from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.log.worker_events import CrashLoopDetected, ProcessStarted, WorkerExited, WorkerSpawned
 from interlock.log.writer import EventLog
 from interlock.runtime.append_retry import append_with_retry
 

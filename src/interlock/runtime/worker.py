@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from interlock.core.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError, TaskNotFound
 from interlock.core.logging import StructuredLogger
-from interlock.log.process_events import WorkerStarted
 from interlock.log.stream_appender import EventScope
+from interlock.log.worker_events import WorkerStarted
 from interlock.log.writer import EventLog, Transaction
 from interlock.runtime.append_retry import append_with_retry
 from interlock.runtime.bus import WorkAvailable

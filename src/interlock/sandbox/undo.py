@@ -38,7 +38,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class UndoOutcome:
+class FileUndoOutcome:
     """The outcome of one change: reverted, or skipped for a reason."""
 
     path: str
@@ -69,9 +69,9 @@ class Undo:
 
     def revert(
         self, entries: list[UndoEntry], undo_id: str, within: Sequence[Path] | None = None
-    ) -> list[UndoOutcome]:
+    ) -> list[FileUndoOutcome]:
         """Revert. `within` are the directories opened now; None: the caller may write anywhere."""
-        outcomes: list[UndoOutcome] = []
+        outcomes: list[FileUndoOutcome] = []
         blocked: set[Path] = set()
         for entry in entries:
             change = entry.change
@@ -88,10 +88,10 @@ class Undo:
                 )
             except (_UndoSkipped, ToolError, OSError, ValueError, EOFError, tarfile.TarError) as error:
                 blocked |= touched
-                outcomes.append(UndoOutcome(change.path, change.action.value, _sentence(error)))
+                outcomes.append(FileUndoOutcome(change.path, change.action.value, _sentence(error)))
             else:
                 self._kept.drop(entry)
-                outcomes.append(UndoOutcome(change.path, change.action.value, source=change.source))
+                outcomes.append(FileUndoOutcome(change.path, change.action.value, source=change.source))
         return outcomes
 
     def _take_back(self, entry: UndoEntry, origin: ChangeOrigin) -> None:
@@ -212,12 +212,12 @@ class Undo:
         self._changes.move(resolver, place, source, overwrite=False, origin=origin, commit=lambda: None)
 
 
-def merge_by_file(outcomes: Iterable[UndoOutcome]) -> list[UndoOutcome]:
+def merge_by_file(outcomes: Iterable[FileUndoOutcome]) -> list[FileUndoOutcome]:
     """One outcome for each file, of outcomes in the order in which changes are taken back.
 
     It is the reason why the file was left, or else what became of its oldest change.
     """
-    files: dict[str, UndoOutcome] = {}
+    files: dict[str, FileUndoOutcome] = {}
     for outcome in outcomes:
         later = files.pop(outcome.path, None)
         shown = outcome if later is None or later.reason is None else later

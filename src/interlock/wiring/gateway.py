@@ -21,7 +21,7 @@ from interlock.tools.registry import ToolRegistry
 from interlock.wiring import mcp_servers, policy_views
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
-from interlock.wiring.credential_service import open_credentials
+from interlock.wiring.credentials import open_credentials
 from interlock.wiring.runtime import Runtime
 
 __all__ = [

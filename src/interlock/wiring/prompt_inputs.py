@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from interlock.agent.definitions import AgentDefinition, AgentDirectory
 from interlock.agent.loop import AgentServices
-from interlock.agent.prompt_builder import InitialPromptInputs, PromptInputs
+from interlock.agent.prompt_builder import EarlierPromptInputs, PromptInputs
 from interlock.agent.subagents import SubagentRules, SubagentRunner
 from interlock.config.modes import ToolMode, stricter
 from interlock.core.errors import ModeNotOpen
@@ -47,7 +47,7 @@ class PromptInputsResolver:
         self._way = way
         self._threads = DaemonThreadPool("interlock-agents")
 
-    async def __call__(self, session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
+    async def __call__(self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
         began = earlier.inputs or await self._beginning(session_id, mode, earlier)
         authority = await self._runtime.authority(
             mode,
@@ -85,7 +85,7 @@ class PromptInputsResolver:
         )
 
     async def _beginning(
-        self, session_id: str, mode: ToolMode, earlier: InitialPromptInputs
+        self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs
     ) -> PromptInputs:
         session = await self._runtime.sessions.get(session_id)
         kind, nothing = SessionKind(session.kind), await self._runtime.authority(mode)

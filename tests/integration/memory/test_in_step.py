@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.errors import StoreLocked
-from interlock.db.backup import create_backup, restore
+from interlock.db.backup_and_restore import create_backup, restore
 from interlock.memory import index as indexing
 from tests.integration.memory.conftest import MemoryHarness, nothing
 

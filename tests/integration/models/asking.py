@@ -5,7 +5,7 @@ from contextlib import aclosing
 import pytest
 
 from interlock.models.message_encoding import system_message, user_message
-from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
+from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
 from interlock.models.provider import ModelError, ModelProvider, ModelReply, ModelRequest, ModelTextDelta
 from tests.harness.model_answers import MODEL, ModelAnswer
 from tests.harness.model_server import KEY, ModelServer
@@ -37,7 +37,7 @@ async def failed(provider: ModelProvider, request: ModelRequest = QUESTION) -> M
 
 
 def chat(server: ModelServer, **more: float) -> OpenAIChatProvider:
-    return OpenAIChatProvider(ChatEndpoint(server.base_url, MODEL, server.key or "", **more))
+    return OpenAIChatProvider(ChatEndpointConfig(server.base_url, MODEL, server.key or "", **more))
 
 
 async def reply_to(answer: ModelAnswer, request: ModelRequest = QUESTION, **more: float) -> ModelReply:

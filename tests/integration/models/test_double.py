@@ -7,7 +7,7 @@ import aiohttp
 import orjson
 
 from interlock.models.message_encoding import assistant_message, tool_message, user_message
-from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
+from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
 from interlock.models.provider import ModelRequest
 from tests.harness.model_answers import MODEL, said
 from tests.harness.model_server import KEY, ModelServer
@@ -76,7 +76,7 @@ async def test_as_a_process_it_plays_a_session_by_the_models_name_and_reports():
     )
     try:
         base_url = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
-        provider = OpenAIChatProvider(ChatEndpoint(base_url, "work-3-7", KEY))
+        provider = OpenAIChatProvider(ChatEndpointConfig(base_url, "work-3-7", KEY))
         messages, turns = [user_message("Work.")], []
         for _ in range(4):
             pieces, reply = await asked(provider, ModelRequest(tuple(messages), orjson.dumps([TOOL])))

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.models import openai_chat, sse
-from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
+from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
 from interlock.models.provider import ModelError, ModelFault, ModelRequest
 from tests.harness.model_answers import (
     MODEL,
@@ -160,7 +160,7 @@ GARBAGE = st.one_of(
 
 async def _failures_of(answers: list[bytes]) -> list[ModelError]:
     server = RawServer()
-    provider = OpenAIChatProvider(ChatEndpoint(await server.start(), MODEL, KEY, idle_seconds=5))
+    provider = OpenAIChatProvider(ChatEndpointConfig(await server.start(), MODEL, KEY, idle_seconds=5))
     errors = []
     for answer in answers:
         server.data = answer
@@ -184,7 +184,7 @@ def test_garbage_is_never_anything_but_a_model_error(answers):
 
 async def test_a_server_that_closes_while_a_long_request_is_on_its_way_broke():
     server = RawServer()
-    provider = OpenAIChatProvider(ChatEndpoint(await server.start(), MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpointConfig(await server.start(), MODEL, KEY))
     request = ModelRequest((b'{"role":"user","content":"' + b"x" * 20_000_000 + b'"}',))
     error = await failed(provider, request)
     assert error.fault is ModelFault.network

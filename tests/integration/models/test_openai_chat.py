@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from interlock.models.message_encoding import assistant_message, tool_message, user_message
-from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
+from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
 from interlock.models.provider import (
     FinishReason,
     ModelRequest,
@@ -348,12 +348,12 @@ async def test_no_password_file_of_the_environment_is_used(server, monkeypatch, 
 
 
 def test_the_key_is_not_in_the_description_of_an_endpoint():
-    assert KEY not in repr(ChatEndpoint("http://x", MODEL, KEY))
+    assert KEY not in repr(ChatEndpointConfig("http://x", MODEL, KEY))
 
 
 async def test_a_slash_at_the_end_of_the_address_means_nothing(server):
     server.add(said("ok"))
-    provider = OpenAIChatProvider(ChatEndpoint(f"{server.base_url}/", MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpointConfig(f"{server.base_url}/", MODEL, KEY))
     assert (await asked(provider))[1].text == "ok"
     assert [request.path for request in server.asked] == [PATH]
     await provider.close()

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from interlock.models.openai_chat import ChatEndpoint, OpenAIChatProvider
+from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
 from interlock.models.provider import ModelFault
 from tests.harness.model_answers import (
     MODEL,
@@ -186,7 +186,7 @@ async def test_a_connection_that_is_not_answered_is_given_up(monkeypatch):
                 other.connect(address)
         base_url = f"http://127.0.0.1:{address[1]}/v1"
         provider = OpenAIChatProvider(
-            ChatEndpoint(base_url, MODEL, KEY, connect_seconds=0.2, idle_seconds=5)
+            ChatEndpointConfig(base_url, MODEL, KEY, connect_seconds=0.2, idle_seconds=5)
         )
         error = await failed(provider)
         await provider.close()
@@ -203,7 +203,7 @@ async def test_a_server_that_is_not_there_is_named():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         base_url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
+        provider = OpenAIChatProvider(ChatEndpointConfig(base_url, MODEL, KEY))
         error = await failed(provider)
         await provider.close()
     assert str(error) == f"the model's server at {base_url} cannot be reached"
@@ -212,7 +212,7 @@ async def test_a_server_that_is_not_there_is_named():
 
 @pytest.mark.parametrize("base_url", ["nonsense", "http://", "ftp://host/v1", "http://[::1", ""])
 async def test_an_address_that_is_none_is_told(base_url):
-    provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpointConfig(base_url, MODEL, KEY))
     error = await failed(provider)
     await provider.close()
     assert (error.fault, str(error)) == (ModelFault.invalid_request, "the model's address is not a URL")
@@ -225,7 +225,7 @@ async def test_plain_http_where_tls_is_expected_is_told():
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     base_url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpointConfig(base_url, MODEL, KEY))
     error = await failed(provider)
     await provider.close()
     server.close()
@@ -244,7 +244,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path):
     context.load_cert_chain(certificate, key)
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
     base_url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    provider = OpenAIChatProvider(ChatEndpoint(base_url, MODEL, KEY))
+    provider = OpenAIChatProvider(ChatEndpointConfig(base_url, MODEL, KEY))
     error = await failed(provider)
     await provider.close()
     server.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.agent.prompt_builder import InitialPromptInputs
+from interlock.agent.prompt_builder import EarlierPromptInputs
 from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionNotFound
 from interlock.workflow.directory import WorkflowInvalid
@@ -23,7 +23,7 @@ async def test_a_run_goes_on_with_the_files_it_began_with(tmp_path, monkeypatch)
         await harness.work(session)
         await harness.agent_runtime.runs.resume(session, who="ada")
         inputs = await harness.agent_runtime.prompts._inputs_of(
-            session, ToolMode.coding, InitialPromptInputs()
+            session, ToolMode.coding, EarlierPromptInputs()
         )
         assert inputs.node_brief == "The brief of then."
         done = await harness.work(session)

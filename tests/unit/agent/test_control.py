@@ -11,8 +11,8 @@ from interlock.agent.budget import UsageCost, UsageTotals
 from interlock.agent.limit_tracker import PastCall, PriorUsage
 from interlock.agent.limits import ControlLimits, LimitStop, format_duration
 from interlock.agent.repetition import arguments_fingerprint
-from interlock.config.effective_settings import setting_names
 from interlock.config.limits import TaskLimitSettings
+from interlock.config.settings_report import setting_names
 from interlock.core.errors import ErrorCode
 from interlock.log.kinds import KINDS
 from interlock.models.provider import TokenUsage

@@ -13,7 +13,7 @@ from interlock.agent.definitions import AgentChangedSinceStart, AgentDefinition
 from interlock.agent.policy_text import render_policy
 from interlock.agent.prompt_builder import (
     IDENTITY,
-    InitialPromptInputs,
+    EarlierPromptInputs,
     PromptBuilder,
     PromptInputs,
     SessionPrompt,
@@ -81,7 +81,7 @@ class Desk:
         redact = Redactor(secrets).text
         self.builder = PromptBuilder(self.inputs, WorkspaceFiles(folder, redact), redact, lambda: self.now)
 
-    async def inputs(self, session_id: str, mode: ToolMode, earlier: InitialPromptInputs) -> PromptInputs:
+    async def inputs(self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
         agent = self.given.agent.tools if self.given.agent else NO_RESTRICTION
         return replace(self.given, authority=authority_in(mode, self.settings, agent=agent))
 

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from interlock.config.effective_settings import describe_settings, unknown_variables
 from interlock.config.settings import load_settings
+from interlock.config.settings_report import describe_settings, unknown_variables
 from interlock.core.errors import ConfigurationError
 
 

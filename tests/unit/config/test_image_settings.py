@@ -2,9 +2,9 @@
 
 import pytest
 
-from interlock.config.effective_settings import MASK, describe_settings, secrets_of
 from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
 from interlock.config.settings import load_settings
+from interlock.config.settings_report import MASK, describe_settings, secrets_of
 from interlock.wiring import ceiling
 from tests.unit.config.test_settings import refused
 

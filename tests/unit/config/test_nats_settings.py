@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.config.effective_settings import describe_settings, secrets_of
 from interlock.config.settings import load_settings
+from interlock.config.settings_report import describe_settings, secrets_of
 from interlock.core.errors import ConfigurationError
 
 GOOD = "tls://interlock:s3cret%21word@nats.example:4222"

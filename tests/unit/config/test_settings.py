@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.effective_settings import (
+from interlock.config.modes import ToolMode
+from interlock.config.settings import load_settings
+from interlock.config.settings_report import (
     MASK,
     describe_settings,
     secrets_of,
     setting_names,
     unknown_variables,
 )
-from interlock.config.modes import ToolMode
-from interlock.config.settings import load_settings
 from interlock.core.errors import ConfigurationError
 from interlock.db.driver import LONGEST_LEASE_SECONDS
 from interlock.sessions.runtime_settings import field_paths

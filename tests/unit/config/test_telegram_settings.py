@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.config.effective_settings import describe_settings, secrets_of
 from interlock.config.settings import load_settings
+from interlock.config.settings_report import describe_settings, secrets_of
 from interlock.core.errors import ConfigurationError
 
 TOKEN = "123456789:AAF-double_double_double_double_dou"

@@ -3,8 +3,8 @@
 import pytest
 
 from interlock.cli.main import build_app
-from interlock.config.effective_settings import _walk, setting_names
 from interlock.config.settings import Settings, load_settings
+from interlock.config.settings_report import _walk, setting_names
 from interlock.config.sources import SECRET_FILE_SUFFIX
 from interlock.gateway.guard import HostAndOriginPolicy
 from tests.unit.deploy.plain_yaml import read_yaml

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from interlock.cli.main import build_app
-from interlock.config.effective_settings import setting_names
+from interlock.config.settings_report import setting_names
 from interlock.sandbox.programs import PROGRAMS
 from tests.unit.deploy.units import ROOT
 

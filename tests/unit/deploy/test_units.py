@@ -9,9 +9,9 @@ import pytest
 
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.main import build_app
-from interlock.config.effective_settings import _walk, setting_names
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings, load_settings
+from interlock.config.settings_report import _walk, setting_names
 from interlock.config.sources import SECRET_FILE_SUFFIX
 from interlock.config.worker import WorkerSettings
 from interlock.gateway.server import STOP_SECONDS

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from interlock.questions.answers import read_answer
-from interlock.questions.json_reader import FieldError
+from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import answer_text, question_text
 from interlock.questions.widgets import WidgetType, document_of, read_widget
 from tests.harness.case_tables import each_row

@@ -15,7 +15,7 @@ from interlock.core.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from interlock.runtime.attempt import AttemptInterrupted, AttemptInterrupts, LeaseLost, attempt
+from interlock.runtime.attempt import AttemptInterrupts, LeaseLost, ResumeLater, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.sessions.leases import Lease
@@ -101,11 +101,11 @@ async def test_what_the_handler_says_counts(outcome):
         (SessionNotFound("gone"), LeaseLost()),
         (StoreCorrupt("it is damaged"), FailedOutcome("it is damaged")),
         (caused(StoreCorrupt("it is damaged")), FailedOutcome("it could not be recorded")),
-        (StoreFull("no space left"), AttemptInterrupted()),
-        (caused(StoreFull("no space left")), AttemptInterrupted()),
-        (StoreLocked("the store is locked"), AttemptInterrupted()),
-        (StoreUnavailable("the connection was lost"), AttemptInterrupted()),
-        (caused(StoreUnavailable("the connection was lost")), AttemptInterrupted()),
+        (StoreFull("no space left"), ResumeLater()),
+        (caused(StoreFull("no space left")), ResumeLater()),
+        (StoreLocked("the store is locked"), ResumeLater()),
+        (StoreUnavailable("the connection was lost"), ResumeLater()),
+        (caused(StoreUnavailable("the connection was lost")), ResumeLater()),
         (KeyError("inner"), FailedOutcome("an unexpected error ended it (KeyError)")),
         (asyncio.CancelledError(), FailedOutcome("it was interrupted")),
     ],
@@ -157,7 +157,7 @@ async def test_who_does_not_is_broken_off():
 
 async def test_a_worker_that_stops_waits_and_then_leaves_it_to_others():
     trial = Trial(hang, stop_grace=0.05)
-    assert await trial.end(trial.signals.stopping) == AttemptInterrupted()
+    assert await trial.end(trial.signals.stopping) == ResumeLater()
     assert trial.broken_off.is_set()
 
 
@@ -172,7 +172,7 @@ async def test_what_ends_while_the_worker_stops_has_ended():
 
 async def test_in_a_hurry_nothing_is_waited_for():
     trial = Trial(hang)
-    assert await trial.end(trial.signals.stopping, trial.signals.hurrying) == AttemptInterrupted()
+    assert await trial.end(trial.signals.stopping, trial.signals.hurrying) == ResumeLater()
 
 
 async def test_told_to_stop_while_the_worker_stops_it_is_not_left_to_others():

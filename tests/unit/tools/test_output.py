@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.tools.paging import bound_text
+from interlock.tools.output_bounds import bound_text
 
 
 def test_short_text_is_left_alone():

@@ -8,7 +8,6 @@ from itertools import chain, islice
 from interlock.core.errors import SessionNotFound, StoreError
 from interlock.db.driver import DbConnection
 from interlock.log.checkpoint import HASH_AT, Anchor, store_id
-from interlock.log.erasures import RecordedErasures
 from interlock.log.hash_chain import GENESIS, chain_hash, hash_content
 from interlock.log.kinds import (
     SYSTEM_STREAM,
@@ -19,6 +18,7 @@ from interlock.log.kinds import (
 )
 from interlock.log.message_rows import READ_MESSAGE, content_hash
 from interlock.log.read import StoredEvent, iter_stream
+from interlock.log.recorded_erasures import RecordedErasures
 from interlock.log.verify.credentials import CredentialVerifier
 from interlock.log.verify.database_schema import missing_tables, schema_anomalies
 from interlock.log.verify.questions import QuestionVerifier

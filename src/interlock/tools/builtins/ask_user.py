@@ -8,7 +8,7 @@ from interlock.config.modes import ALL_MODES
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import replace_hidden_characters
 from interlock.questions.fields import FieldType
-from interlock.questions.json_reader import FieldError
+from interlock.questions.object_reader import FieldError
 from interlock.questions.rows import Question
 from interlock.questions.service import AskingCall, QuestionService
 from interlock.questions.widgets import ActionStyle, CommentPolicy, Widget, WidgetType, read_widget

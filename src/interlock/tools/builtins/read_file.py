@@ -22,11 +22,11 @@ from interlock.tools.files.cursor import (
     stale_cursor,
 )
 from interlock.tools.files.directory_listing import list_page
-from interlock.tools.files.match_line_reader import find_line
+from interlock.tools.files.line_excerpts import find_line
 from interlock.tools.files.suggestions import not_found_error
 from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format
 from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
-from interlock.tools.paging import page_limits
+from interlock.tools.output_bounds import page_limits
 from interlock.tools.result import FileTouch, ToolResult
 from interlock.tools.tool import ToolContext, ToolLimits
 

@@ -29,7 +29,7 @@ from interlock.tools.files.base import (
 )
 from interlock.tools.files.cursor import cursor_subject, make_cursor, number_in, read_cursor
 from interlock.tools.files.glob_arguments import judged_pattern
-from interlock.tools.files.match_line_reader import MatchLineReader
+from interlock.tools.files.line_excerpts import LineExcerptReader
 from interlock.tools.files.ripgrep import (
     EarlierMatches,
     SearchMatches,
@@ -38,7 +38,7 @@ from interlock.tools.files.ripgrep import (
     find_matches,
 )
 from interlock.tools.files.suggestions import not_found_error
-from interlock.tools.paging import LinePage, page_limits
+from interlock.tools.output_bounds import LinePage, page_limits
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread
 from interlock.tools.tool import Effect, ToolContext, ToolLimits, ToolMode
@@ -195,7 +195,7 @@ class SearchFilesTool(FileTool[_Plan]):
         page = LinePage(context.limits, self._redactor, max_lines=plan.limit)
         passed = plan.passed
         names = HardLinkCheck(resolver)
-        reader = MatchLineReader(
+        reader = LineExcerptReader(
             *(folder, names, self._redactor, context.cancel.check),
             max_bytes=context.limits.max_read_bytes,
         )

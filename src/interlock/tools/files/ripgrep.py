@@ -1,4 +1,4 @@
-"""Where a pattern matches, as rg reports it. `match_line_reader.py` reads the text of the lines."""
+"""Where a pattern matches, as rg reports it. `line_excerpts.py` reads the text of the lines."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from interlock.sandbox.program_runner import ProgramProcess
 from interlock.sandbox.programs import RG
 from interlock.tools.files.cursor import stale_cursor
 from interlock.tools.files.glob_arguments import Glob
-from interlock.tools.files.match_line_reader import LineMatch
+from interlock.tools.files.line_excerpts import LineMatch
 
 _FIXED = (
     "--no-config",

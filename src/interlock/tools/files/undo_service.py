@@ -10,7 +10,7 @@ from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import NothingToUndo
 from interlock.log.kinds import UndoFinished, UndoStarted
 from interlock.log.writer import EventLog
-from interlock.sandbox.undo import Undo, UndoOutcome, merge_by_file, new_undo_id
+from interlock.sandbox.undo import FileUndoOutcome, Undo, merge_by_file, new_undo_id
 from interlock.sandbox.undo_store import UndoEntry, UndoStore
 from interlock.tools.threads import CancelSignal, run_in_thread
 
@@ -20,7 +20,7 @@ class UndoReport:
     """The outcome for each file."""
 
     undo_id: str
-    outcomes: list[UndoOutcome]
+    outcomes: list[FileUndoOutcome]
 
 
 class UndoService:

@@ -31,7 +31,7 @@ _CONTEXT_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ShellCommandOutcome:
+class ShellCommandExit:
     """How a command ended; `in_time` is False if it was stopped."""
 
     ended: JobExit
@@ -71,7 +71,7 @@ async def run_command(
     private: Path | None,
     limits: JobLimits,
     teller: "ProgressReporter",
-) -> ShellCommandOutcome:
+) -> ShellCommandExit:
     profile = context.profile
     readable = (*system_paths(), *profile.readable_paths, *profile.readable_roots)
     job = Job(
@@ -94,14 +94,14 @@ async def run_command(
             await asyncio.gather(reading, return_exceptions=True)
 
 
-async def _ended(child: RunningJob, seconds: float, reading: "asyncio.Future[Any]") -> ShellCommandOutcome:
+async def _ended(child: RunningJob, seconds: float, reading: "asyncio.Future[Any]") -> ShellCommandExit:
     try:
         ended, in_time = await asyncio.wait_for(child.wait(), seconds), True
     except TimeoutError:
         ended, in_time = await child.stop(), False
     # The process is dead; the pipes hold the last output.
     await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
-    return ShellCommandOutcome(ended, in_time)
+    return ShellCommandExit(ended, in_time)
 
 
 async def _spool(pipe: Pipe, stream: SpooledStream, teller: "ProgressReporter") -> None:

@@ -27,11 +27,11 @@ from interlock.tools.files.cursor import (
 from interlock.tools.files.directory_listing import require_directory
 from interlock.tools.files.text_format import TextFormat
 from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
-from interlock.tools.paging import page_limits
+from interlock.tools.output_bounds import page_limits
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.shell.command_runner import (
     ProgressReporter,
-    ShellCommandOutcome,
+    ShellCommandExit,
     private_directory,
     run_command,
 )
@@ -183,7 +183,7 @@ class ShellTool(BaseTool):
 
     async def _run(
         self, plan: _Plan, output: SpooledOutput, context: ToolContext
-    ) -> tuple[ShellCommandOutcome, list[str]]:
+    ) -> tuple[ShellCommandExit, list[str]]:
         backend, bash = self._services.backend, self._services.bash
         if backend is None or bash is None:
             raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no sandbox here", "Tell the user.")
@@ -229,7 +229,7 @@ class ShellTool(BaseTool):
         programs: tuple[SandboxBackend, Path],
         output: SpooledOutput,
         context: ToolContext,
-    ) -> ShellCommandOutcome:
+    ) -> ShellCommandExit:
         resolver = PathResolver(context.profile)
         folder = await run_in_thread(
             context.cancel, lambda: resolver.open(plan.place, os.O_RDONLY | os.O_DIRECTORY), os.close
@@ -250,7 +250,7 @@ class ShellTool(BaseTool):
     # -- results --
 
     def _result(
-        self, plan: _Plan, output: SpooledOutput, ran: ShellCommandOutcome, context: ToolContext
+        self, plan: _Plan, output: SpooledOutput, ran: ShellCommandExit, context: ToolContext
     ) -> tuple[ToolResult, bool]:
         result, is_whole = self._page(plan, output, (0, 0), context)
         ended = ran.ended
@@ -258,7 +258,7 @@ class ShellTool(BaseTool):
         failure = self._failure(ran, context, result.stderr)
         return replace(result, exit_code=exit_code, failure=failure), is_whole
 
-    def _failure(self, ran: ShellCommandOutcome, context: ToolContext, shown: str) -> ToolFailure | None:
+    def _failure(self, ran: ShellCommandExit, context: ToolContext, shown: str) -> ToolFailure | None:
         ended = ran.ended
         if not ran.in_time:
             code, reason = (

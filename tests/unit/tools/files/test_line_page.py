@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.paging import LinePage
+from interlock.tools.output_bounds import LinePage
 from interlock.tools.tool import ToolLimits
 
 SECRET = "sk-known-secret"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interlock.sandbox import file_io
 from interlock.sandbox.file_io import OpenFile
-from interlock.tools.files.match_line_reader import LineStart, find_line
+from interlock.tools.files.line_excerpts import LineStart, find_line
 from interlock.tools.files.text_format import TextFormat
 
 FORMS = [

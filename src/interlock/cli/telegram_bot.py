@@ -5,9 +5,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.front_end_workers import (
+    FrontEndWorkers,
+    choose_front_end_workers,
+    no_worker_error,
+    stop_on_signals,
+)
 from interlock.cli.output import WorkerCount, note
 from interlock.cli.runtime import open_cli_runtime, parse_mode_argument
-from interlock.cli.worker_hosts import WorkerHost, choose_worker_host, no_worker_error, stop_on_signals
 from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -53,20 +58,22 @@ async def telegram(
                 agent_runtime, announce=lambda name: _announce(agent_runtime, name), waits=_print_waiting
             )
             await _run(
-                agent_runtime, front, choose_worker_host(agent_runtime, worker=worker, workers=workers)
+                agent_runtime,
+                front,
+                choose_front_end_workers(agent_runtime, worker=worker, workers=workers),
             )
         finally:
             await agent_runtime.close()
     return ExitCode.ok
 
 
-async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host: "WorkerHost") -> None:
-    stop = stop_on_signals(worker_host)
+async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", workers: "FrontEndWorkers") -> None:
+    stop = stop_on_signals(workers)
     if cancelled := await front.dismiss():
         counted = "1 task" if cancelled == 1 else f"{cancelled} tasks"
         note(f"cancelled {counted} of people or groups that are no longer allowed to use the bot")
-    working = asyncio.create_task(worker_host.run())
-    beside = _started(agent_runtime, front, worker_host)
+    working = asyncio.create_task(workers.run())
+    beside = _started(agent_runtime, front, workers)
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({stopping, working, *beside}, return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +81,7 @@ async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host:
         # Stop in this order: incoming messages, running tasks, then the messages about their ends.
         polling, *others = beside
         await _ended(stopping, polling)
-        worker_host.stop()
+        workers.stop()
         await asyncio.wait({working})
         await front.flush()
         await front.close()
@@ -87,13 +94,13 @@ async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host:
 
 
 def _started(
-    agent_runtime: "AgentRuntime", front: "TelegramApp", worker_host: "WorkerHost"
+    agent_runtime: "AgentRuntime", front: "TelegramApp", workers: "FrontEndWorkers"
 ) -> list[asyncio.Task[None]]:
     """Start the background tasks. The one that polls for messages comes first."""
     parts: list[Callable[[], Coroutine[None, None, None]]] = [
         front.run,
         front.hub.run,
-        lambda: agent_runtime.listen(worker_host.has_room),
+        lambda: agent_runtime.listen(workers.has_room),
     ]
     if (retention := agent_runtime.runtime.retention) is not None:
         parts.append(retention.run_hourly)

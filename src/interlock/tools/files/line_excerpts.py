@@ -10,7 +10,7 @@ from interlock.sandbox.file_io import OpenFile, open_file_in
 from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.tools.files.text_format import TextFormat, detect_text_format
 from interlock.tools.files.text_page import MARGIN_BYTES, find_open_key_block
-from interlock.tools.paging import bound_text
+from interlock.tools.output_bounds import bound_text
 
 MAX_LINE_CHARS = 500
 _BEFORE_MATCH = 120
@@ -72,7 +72,7 @@ class LineMatch:
     offset: int
 
 
-class MatchLineReader:
+class LineExcerptReader:
     """Reads the text of matches from an open directory, redacted. Keeps one file open: close it.
 
     Of one line it returns at most `MAX_LINE_CHARS` characters and `max_bytes` bytes.

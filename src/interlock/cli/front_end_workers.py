@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from interlock.wiring.agents import AgentRuntime
 
 
-class WorkerHost(Protocol):
+class FrontEndWorkers(Protocol):
     """Runs the tasks of a front end."""
 
     async def run(self) -> None:
@@ -38,7 +38,9 @@ class ExternalWorkers:
         return False
 
 
-def choose_worker_host(agent_runtime: "AgentRuntime", *, worker: bool, workers: int | None) -> WorkerHost:
+def choose_front_end_workers(
+    agent_runtime: "AgentRuntime", *, worker: bool, workers: int | None
+) -> FrontEndWorkers:
     """Choose by the options: child processes, one worker in this process, or none."""
     from interlock.cli.worker import InProcessWorker, build_supervisor
 
@@ -47,13 +49,13 @@ def choose_worker_host(agent_runtime: "AgentRuntime", *, worker: bool, workers: 
     return InProcessWorker(agent_runtime) if worker else ExternalWorkers()
 
 
-def stop_on_signals(worker_host: WorkerHost) -> asyncio.Event:
+def stop_on_signals(workers: FrontEndWorkers) -> asyncio.Event:
     """Return an event set by the first Ctrl-C or SIGTERM; a second one stops the worker host at once."""
     stop = asyncio.Event()
 
     def interrupted() -> None:
         if stop.is_set():
-            worker_host.stop()
+            workers.stop()
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -20,7 +20,7 @@ class FieldError(ValueError):
         super().__init__(f"{path or 'it'}: {problem}")
 
 
-class StrictJsonReader:
+class StrictObjectReader:
     """One object. Every key is read by name; `finish` refuses the others."""
 
     def __init__(self, value: object, path: str = "") -> None:
@@ -64,11 +64,11 @@ class StrictJsonReader:
             )
         return value
 
-    def objects(self, key: str, low: int, high: int) -> Iterator["StrictJsonReader"]:
+    def objects(self, key: str, low: int, high: int) -> Iterator["StrictObjectReader"]:
         """The objects of a list with so many members; if none are required, it may be missing."""
         value = self._present(key, () if low == 0 else None)
         for path, item in checked_list(value, self.at(key), low, high):
-            yield StrictJsonReader(item, path)
+            yield StrictObjectReader(item, path)
 
     def texts(self, key: str, high: int, max_chars: int) -> tuple[str, ...]:
         members = checked_list(self._present(key, ()), self.at(key), 0, high)
