@@ -265,7 +265,7 @@ async def test_a_backup_to_a_full_disk_is_one_sentence_and_leaves_nothing_behind
 @mounting
 def test_an_upgrade_that_finds_no_space_for_its_copy_leaves_the_store_and_older_copies(disk):
     config = config_at(disk)
-    upgrade(config, "0010")
+    upgrade(config, "0001")
     copies = disk.path / "backups"
     for number in range(5):
         copies.mkdir(exist_ok=True)

@@ -1,23 +1,29 @@
 """Migrations, the same on both databases: in historical steps, all or nothing, after a copy."""
 
 import sqlite3
-import threading
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import pytest
-import sqlalchemy
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from interlock.config.modes import ToolMode
+from interlock.core.errors import StatementRefused, StoreConflict
 from interlock.db import upgrade as upgrading
 from interlock.db.database import SCHEMA_REVISION, StoreConfig, open_database, stored_revision
-from interlock.db.tables import metadata
-from interlock.db.upgrade import alembic_config, engine_for, upgrade
+from interlock.db.driver import DbConnection
+from interlock.db.schema import FOLDER, STEPS, TableColumn, create_tables, read_tables
+from interlock.db.upgrade import upgrade
 from tests.harness.store import open_store
 
+FAILS_AT_THE_END = """
+CREATE TRIGGER stop BEFORE UPDATE ON alembic_version BEGIN SELECT RAISE(ABORT, 'no new version'); END
+"""
 NEW_SESSION = "INSERT INTO sessions (id, kind, title, opened_by, created_us)"
-REVISIONS = [f"{number:04}" for number in range(1, 16)]
+REVISIONS = [step[:4] for step in STEPS]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -33,41 +39,56 @@ def run(config: StoreConfig, sql: str, *parameters: object) -> None:
     connection.close()
 
 
-def test_the_program_knows_its_newest_step():
-    scripts = ScriptDirectory.from_config(alembic_config())
+def tables_of(config: StoreConfig) -> dict[str, list[TableColumn]]:
+    connection = config.connect()
+    tables = read_tables(connection)
+    connection.close()
+    return tables
+
+
+def definitions(config: StoreConfig) -> set[tuple[str, ...]]:
+    """SQLite: of everything but Alembic's own table."""
+    with closing(sqlite3.connect(config.path)) as store:
+        return set(
+            store.execute("SELECT type, name, sql FROM sqlite_schema WHERE tbl_name != 'alembic_version'")
+        )
+
+
+def test_every_step_has_its_sql_and_its_revision():
+    scripts = ScriptDirectory(str(FOLDER.parent))
+    modules = [Path(script.path).stem for script in scripts.walk_revisions()]
+    assert modules[::-1] == STEPS
     assert scripts.get_heads() == [SCHEMA_REVISION]
-    assert [step.revision for step in reversed(list(scripts.walk_revisions()))] == REVISIONS
 
 
-def test_the_steps_lead_exactly_to_the_schema(empty):
-    upgrade(empty)
-    engine = engine_for(empty)
-    with engine.connect() as connection:
-        # Only PostgreSQL needs this index; elsewhere the rows' own order serves.
-        leave_out = {"events_txid_position"} if empty.is_sqlite else set()
-        # Each database has its own kind of word index, of which SQLAlchemy knows nothing.
-        options = {
-            "compare_type": True,
-            "include_name": lambda name, *_: (
-                name not in leave_out and not (name or "").startswith("memory_fts")
-            ),
-        }
-        options["include_object"] = lambda _object, name, *_: name not in leave_out
-        context = MigrationContext.configure(connection, opts=options)
-        differences = compare_metadata(context, metadata)
-    engine.dispose()
-    assert differences == []
+def test_both_databases_have_the_same_tables(sqlite_config, empty_postgres):
+    upgrade(empty_postgres)
+    sqlite, postgres = tables_of(sqlite_config), tables_of(empty_postgres)
+    # Each has its own kind of word index.
+    for tables in (sqlite, postgres):
+        for name in [name for name in tables if name.startswith("memory_fts")]:
+            del tables[name]
+    del sqlite["alembic_version"], postgres["alembic_version"]
+    assert sqlite == postgres
 
 
-def test_each_step_can_be_stopped_at_and_gone_on_from(empty):
+def test_the_steps_lead_to_what_a_new_store_is(empty, request, tmp_path):
+    """A new store is made without Alembic, which runs each step of an older one."""
     for revision in REVISIONS:
         assert upgrade(empty, revision) == revision
-    assert upgrade(empty) == SCHEMA_REVISION
+    if empty.is_sqlite:
+        new = StoreConfig(f"sqlite:///{tmp_path}/new/interlock.db")
+        upgrade(new)
+        assert definitions(empty) == definitions(new)
+        assert tables_of(empty) == tables_of(new)
+    else:
+        with request.getfixturevalue("postgres_server").database() as new:
+            assert tables_of(empty) == tables_of(new)
 
 
 async def test_sessions_from_before_modes_become_chat_safe(empty):
     """S0-5.1.2, S0-8.1.12: rows that existed before the column."""
-    upgrade(empty, "0001")
+    assert upgrade(empty, "0001") == "0001"
     for number in range(3):
         run(
             empty,
@@ -132,8 +153,8 @@ def test_copies_do_not_pile_up(tmp_path, monkeypatch):
 def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path):
     config = StoreConfig(f"sqlite:///{tmp_path}/state/interlock.db")
     upgrade(config, "0001")
-    run(config, "CREATE TABLE settings_versions (x TEXT)")
-    with pytest.raises(Exception, match="already exists"):
+    run(config, FAILS_AT_THE_END)
+    with pytest.raises(StoreConflict, match="no new version"):
         upgrade(config)
     assert stored_revision(config) == "0001"
     connection = config.connect()
@@ -141,43 +162,58 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path):
     connection.close()
 
 
-def test_two_that_start_together_upgrade_once(empty, monkeypatch):
-    errors: list[Exception] = []
+@pytest.mark.parametrize(("before", "step"), [(None, "_create"), ("0001", "_run")])
+def test_those_that_start_together_do_it_once(empty, monkeypatch, before, step):
+    if before is not None:
+        upgrade(empty, before)
     runs: list[str] = []
-    run_steps = upgrading._run
+    run_steps = getattr(upgrading, step)
 
     def counted(config: StoreConfig, revision: str) -> None:
         runs.append(revision)
         run_steps(config, revision)
 
-    monkeypatch.setattr(upgrading, "_run", counted)
-
-    def start() -> None:
-        try:
-            upgrade(empty)
-        except Exception as error:  # noqa: BLE001
-            errors.append(error)
-
-    threads = [threading.Thread(target=start) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert runs == ["head"]
-    assert stored_revision(empty) == SCHEMA_REVISION
+    monkeypatch.setattr(upgrading, step, counted)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: upgrade(empty), range(4))) == [SCHEMA_REVISION] * 4
+    assert runs == [SCHEMA_REVISION]
 
 
-def test_sqlalchemy_is_only_needed_to_upgrade(sqlite_config):
-    """A start on an up-to-date store loads neither SQLAlchemy nor Alembic: they cost more than the rest."""
-    import subprocess
-    import sys
+def test_a_store_that_is_half_made_is_not_there(empty, monkeypatch):
+    monkeypatch.setattr(upgrading, "create_tables", half_made)
+    with pytest.raises(StatementRefused):
+        upgrade(empty)
+    assert stored_revision(empty) is None
+    monkeypatch.undo()
+    assert upgrade(empty) == SCHEMA_REVISION
 
+
+def half_made(connection: DbConnection, revision: str) -> None:
+    create_tables(connection, revision)
+    connection.change("INSERT INTO nowhere VALUES (1)")
+
+
+def test_each_store_has_a_name_of_its_own(empty, tmp_path):
+    names = set()
+    for config in (empty, StoreConfig(f"sqlite:///{tmp_path}/another/interlock.db")):
+        upgrade(config)
+        connection = config.connect()
+        names.update(connection.query("SELECT value FROM store_info WHERE key = 'store_id'"))
+        connection.close()
+    assert len(names) == 2
+    assert all(len(name) == 32 for (name,) in names)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_start_needs_no_libraries_of_an_upgrade(tmp_path, exists):
+    """They are a third of a first start, and of its memory."""
+    config = StoreConfig(f"sqlite:///{tmp_path}/state/interlock.db")
+    if exists:
+        upgrade(config)
     code = (
         "import sys; from interlock.db.database import StoreConfig, open_database;"
-        f"open_database(StoreConfig({sqlite_config.url!r})).close();"
+        f"open_database(StoreConfig({config.url!r})).close();"
         "print([m for m in ('sqlalchemy', 'alembic') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    assert sqlalchemy.__version__

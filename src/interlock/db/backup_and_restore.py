@@ -12,13 +12,13 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import BigInteger, Column, LargeBinary, Table, Text
 
 from interlock.core.errors import StoreCorrupt, StoreTooNew, UserError
 from interlock.core.text import escape_control_characters
@@ -31,13 +31,17 @@ from interlock.db.database import (
     stored_revision,
 )
 from interlock.db.driver import DbConnection, Row, SqliteConnection
-from interlock.db.tables import metadata
+from interlock.db.schema import TableColumn, read_tables
 from interlock.db.upgrade import upgrade
 
 FORMAT = 1
 FIRST_SCHEMA = "0001"
 MANIFEST = "manifest.json"
 ROWS_PER_STATEMENT = 500
+
+# The beginnings of the names of tables that no backup has: what may be done in this store alone (a restored
+# copy must neither let anybody in nor send messages), and what is derived from files.
+LEFT_OUT = ("alembic_", "credentials", "telegram_", "memory_")
 
 # Transaction ids of another database mean nothing here; zero sorts before all of them.
 _RESTORED_TXID = 0
@@ -55,7 +59,6 @@ MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 PART_BYTES = 1024 * 1024
 MAX_REASON = 200
-ALWAYS_THERE = frozenset({"store_info", "sessions", "messages", "stream_heads", "events"})
 
 # What reading a file raises that is no archive, or a damaged one: an encrypted one raises RuntimeError.
 _DAMAGE = (
@@ -86,7 +89,7 @@ def create_backup(database: Database, target: Path) -> list[TableManifest]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, database.reading() as db:
-                entries = [_write_table(archive, db, table) for table in _kept_tables()]
+                entries = [_write_table(archive, db, *table) for table in _kept_tables(db).items()]
                 archive.writestr(MANIFEST, orjson.dumps(_manifest(entries)))
             file.flush()
             os.fsync(file.fileno())
@@ -100,9 +103,9 @@ def create_backup(database: Database, target: Path) -> list[TableManifest]:
     return entries
 
 
-def _kept_tables() -> list[Table]:
-    """All tables but derived ones and those of credentials."""
-    return [t for t in metadata.sorted_tables if not t.info.get("derived") and not t.info.get("private")]
+def _kept_tables(connection: DbConnection) -> dict[str, list[TableColumn]]:
+    tables = read_tables(connection).items()
+    return {name: columns for name, columns in tables if not name.startswith(LEFT_OUT)}
 
 
 def restore(
@@ -142,17 +145,20 @@ def _manifest(entries: list[TableManifest]) -> dict[str, Any]:
     }
 
 
-def _write_table(archive: zipfile.ZipFile, db: DbConnection, table: Table) -> TableManifest:
-    columns = [str(column.name) for column in table.columns]
-    order = ", ".join(column.name for column in table.primary_key)
+def _write_table(
+    archive: zipfile.ZipFile, db: DbConnection, name: str, columns: list[TableColumn]
+) -> TableManifest:
+    names = [column.name for column in columns]
+    key = sorted((column for column in columns if column.key), key=lambda column: column.key)
+    order = ", ".join(column.name for column in key)
     digest, count = sha256(), 0
-    with archive.open(f"{table.name}.jsonl", "w", force_zip64=True) as out:
-        for row in db.stream(f"SELECT {', '.join(columns)} FROM {table.name} ORDER BY {order}"):  # noqa: S608
+    with archive.open(f"{name}.jsonl", "w", force_zip64=True) as out:
+        for row in db.stream(f"SELECT {', '.join(names)} FROM {name} ORDER BY {order}"):  # noqa: S608
             line = orjson.dumps([_plain(value) for value in row]) + b"\n"
             digest.update(line)
             out.write(line)
             count += 1
-    return TableManifest(str(table.name), columns, count, digest.hexdigest())
+    return TableManifest(name, names, count, digest.hexdigest())
 
 
 def _plain(value: object) -> object:
@@ -173,9 +179,8 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise UserError("this version of Interlock cannot read the backup")
     if schema > SCHEMA_REVISION:
         raise StoreTooNew(f"the backup has schema {schema}, newer than this program's {SCHEMA_REVISION}")
-    needed = {table.name for table in _kept_tables()} if schema == SCHEMA_REVISION else ALWAYS_THERE
-    if not isinstance(tables, dict) or not needed <= set(tables):
-        raise UserError("the backup is damaged: a table is missing")
+    if not isinstance(tables, dict):
+        raise UserError("the backup is damaged: its manifest has no tables")
     return manifest
 
 
@@ -209,12 +214,7 @@ def _fold_in(config: StoreConfig) -> None:
     """Leave no write-ahead file behind that SQLite could take for the new store's."""
     try:
         stored_revision(config)
-        connection = config.connect()
-        try:
-            if isinstance(connection, SqliteConnection):
-                connection.leave_wal_mode()
-        finally:
-            connection.close()
+        _leave_wal_mode(config)
     except StoreCorrupt:
         # Ours, but damaged: a case for a restore. The file is kept unchanged, under its new name.
         for suffix in ("-wal", "-shm"):
@@ -262,55 +262,78 @@ def _fill(
     config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any], check: RestoreCheck
 ) -> None:
     upgrade(config, str(manifest["schema"]))
-    connection = config.connect()
-    try:
-        connection.begin(write=True)
-        for table in _kept_tables():
-            if table.name in manifest["tables"]:
-                _fill_table(connection, archive, table, manifest["tables"][table.name])
-        if "session_leases" in manifest["tables"]:
-            connection.change(END_LEASES)
+    with _changing(config) as connection:
+        for name, columns in _kept_tables(connection).items():
+            if name not in manifest["tables"]:
+                raise UserError("the backup is damaged: a table is missing")
+            _fill_table(connection, archive, name, columns, manifest["tables"][name])
+        connection.change(END_LEASES)
         if not connection.query(STORE_ID):
             raise UserError("the backup is damaged: the store has no id")
         if connection.dialect == "postgresql":
             connection.query(RENUMBER)
             connection.change(FORGET_CREDENTIALS)
-        check(connection)
+            check(connection)
+    if config.is_sqlite:
+        # The file is not yet in place.
+        upgrade(config)
+        with _changing(config) as connection:
+            check(connection)
+        _leave_wal_mode(config)
+
+
+@contextmanager
+def _changing(config: StoreConfig) -> Iterator[DbConnection]:
+    """A connection in a transaction, which is committed at the end."""
+    connection = config.connect()
+    try:
+        connection.begin(write=True)
+        yield connection
         connection.commit()
-        if isinstance(connection, SqliteConnection):
-            connection.leave_wal_mode()
     finally:
         connection.rollback()
         connection.close()
-    if config.is_sqlite:
-        upgrade(config)
+
+
+def _leave_wal_mode(config: StoreConfig) -> None:
+    connection = config.connect()
+    try:
+        if isinstance(connection, SqliteConnection):
+            connection.leave_wal_mode()
+    finally:
+        connection.close()
 
 
 def _fill_table(
-    connection: DbConnection, archive: zipfile.ZipFile, table: Table, entry: dict[str, Any]
+    connection: DbConnection,
+    archive: zipfile.ZipFile,
+    table: str,
+    columns: list[TableColumn],
+    entry: dict[str, Any],
 ) -> None:
-    columns: list[str] = entry["columns"]
-    if not set(columns) <= {column.name for column in table.columns}:
-        raise UserError(f"the backup is damaged: {table.name} has unknown columns")
-    connection.change(f"DELETE FROM {table.name}")  # noqa: S608 - a name of our own schema
+    known = {column.name: column for column in columns}
+    if not set(entry["columns"]) <= known.keys():
+        raise UserError(f"the backup is damaged: {table} has unknown columns")
+    filled = [known[name] for name in entry["columns"]]
+    connection.change(f"DELETE FROM {table}")  # noqa: S608 - a name of our own schema
     insert = (
-        f"INSERT INTO {table.name} ({', '.join(columns)}) "  # noqa: S608
-        f"VALUES ({', '.join('?' for _ in columns)})"
+        f"INSERT INTO {table} ({', '.join(column.name for column in filled)}) "  # noqa: S608
+        f"VALUES ({', '.join('?' for _ in filled)})"
     )
     digest, count, waiting = sha256(), 0, []
-    for line in _lines(archive, table.name):
+    for line in _lines(archive, table):
         digest.update(line)
         count += 1
         if count > entry["rows"]:
             # Stop at once: a small archive can unpack to more than a disk holds.
-            raise UserError(f"the backup is damaged: {table.name} has more rows than its manifest says")
-        waiting.append(_revived(table, columns, orjson.loads(line)))
+            raise UserError(f"the backup is damaged: {table} has more rows than its manifest says")
+        waiting.append(_revived(table, filled, orjson.loads(line)))
         if len(waiting) == ROWS_PER_STATEMENT:
             connection.change_many(insert, waiting)
             waiting = []
     connection.change_many(insert, waiting)
     if (count, digest.hexdigest()) != (entry["rows"], entry["sha256"]):
-        raise UserError(f"the backup is damaged: {table.name} does not match its manifest")
+        raise UserError(f"the backup is damaged: {table} does not match its manifest")
 
 
 def _lines(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
@@ -327,25 +350,23 @@ def _lines(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
             raise UserError(f"the backup is damaged: {name} has an incomplete row")
 
 
-def _revived(table: Table, columns: list[str], values: list[Any]) -> Row:
-    return tuple(
-        _value(table.columns[column], value) for column, value in zip(columns, values, strict=True)
-    )
+def _revived(table: str, columns: list[TableColumn], values: list[Any]) -> Row:
+    return tuple(_value(table, column, value) for column, value in zip(columns, values, strict=True))
 
 
-def _value(column: Column[Any], value: Any) -> Any:
+def _value(table: str, column: TableColumn, value: Any) -> Any:
     """Check the type against the column; SQLite itself would accept anything."""
     if column.name == "txid":
         return _RESTORED_TXID
-    if value is None and column.nullable:
+    if value is None and column.is_nullable:
         return None
-    if isinstance(column.type, LargeBinary) and isinstance(value, str):
+    if column.kind is bytes and isinstance(value, str):
         return bytes.fromhex(value)
-    if isinstance(column.type, Text) and isinstance(value, str):
+    if column.kind is str and isinstance(value, str):
         return value
-    if isinstance(column.type, BigInteger) and type(value) is int and 0 <= value < 2**62:
+    if column.kind is int and type(value) is int and 0 <= value < 2**62:
         return value
-    raise UserError(f"the backup is damaged: {column.table.name}.{column.name} cannot be {value!r:.40}")
+    raise UserError(f"the backup is damaged: {table}.{column.name} cannot be {value!r:.40}")
 
 
 def _remove(path: Path) -> None:

@@ -35,11 +35,12 @@ from interlock.db.driver import (
     SqliteConnection,
     file_open_error,
 )
+from interlock.db.schema import STEPS
 
 Result = TypeVar("Result")
 
-# The newest migration this program has; a test compares it with the last file in migrations/.
-SCHEMA_REVISION = "0015"
+# The newest step of the schema that this program has.
+SCHEMA_REVISION = STEPS[-1][:4]
 
 # A visible row that is newer than every transaction of this server came from another server.
 FOREIGN_TRANSACTIONS = """
@@ -47,13 +48,9 @@ SELECT 1 FROM events
 WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint) LIMIT 1
 """
 
-# Interlock 0.1 had this column, in a schema of the same number; `facts` and `content` replaced it.
-IS_OLD_SCHEMA = {
-    "sqlite": "SELECT 1 FROM pragma_table_info('events') WHERE name = 'payload'",
-    "postgresql": """
-SELECT 1 FROM information_schema.columns
-WHERE table_schema = current_schema() AND table_name = 'events' AND column_name = 'payload'
-""",
+TABLE_NAMES = {
+    "sqlite": "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+    "postgresql": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
 }
 
 OLDEST_SQLITE = (3, 35, 0)
@@ -228,7 +225,10 @@ def open_database(config: StoreConfig) -> Database:
     try:
         reserve.allocate()
         if _revision_on_full_disk(config, reserve) != SCHEMA_REVISION:
-            _create_or_upgrade(config)
+            # Imported here: most starts need none of it.
+            from interlock.db.upgrade import upgrade
+
+            upgrade(config)
     except BaseException:
         hold.release()
         raise
@@ -242,16 +242,6 @@ def _revision_on_full_disk(config: StoreConfig, reserve: DiskReserve) -> str | N
     except StoreFull:
         reserve.release()
         return stored_revision(config)
-
-
-def _create_or_upgrade(config: StoreConfig) -> None:
-    """Import what either needs only here: most starts need neither."""
-    from interlock.db.store_creation import create_if_new
-
-    if not create_if_new(config):
-        from interlock.db.upgrade import upgrade
-
-        upgrade(config)
 
 
 def _refuse_unready(config: StoreConfig) -> None:
@@ -303,27 +293,21 @@ def stored_revision(config: StoreConfig) -> str | None:
         _refuse_other_files(config.path)
     connection = config.connect(as_found=True)
     try:
-        tables = _table_names(connection)
+        tables = {str(row[0]) for row in connection.query(TABLE_NAMES[connection.dialect])}
         if not tables:
             return None
         if not {"alembic_version", "store_info"} <= tables:
             raise StoreForeign(f"{_name(config)} contains another program's tables; it was not changed")
         rows = connection.query("SELECT version_num FROM alembic_version")
         revision = str(rows[0][0]) if len(rows) == 1 else ""
-        if connection.query(IS_OLD_SCHEMA[connection.dialect]):
-            new = "state folder (INTERLOCK_STATE_DIR)" if config.is_sqlite else "database (DATABASE_URL)"
-            raise StoreForeign(
-                f"{_name(config)} was created by Interlock 0.1, which this version cannot read; "
-                f"it was not changed: start with a new {new}"
-            )
     finally:
         connection.close()
     if not re.fullmatch(r"\d{4}", revision):
         raise StoreForeign(f"{_name(config)} has an unknown schema '{revision}'; it was not changed")
     if revision > SCHEMA_REVISION:
         raise StoreTooNew(
-            f"{_name(config)} has schema {revision}, which is newer than this program's "
-            f"{SCHEMA_REVISION}; use a newer Interlock. Nothing was changed"
+            f"{_name(config)} has schema {revision}, newer than this program's {SCHEMA_REVISION}: it was "
+            "written by a newer Interlock, or by 0.1, which no other version can read. Nothing was changed"
         )
     return revision
 
@@ -338,14 +322,6 @@ def _refuse_other_files(path: Path) -> None:
         raise file_open_error(error, path) from None
     if header not in {b"", SQLITE_HEADER}:
         raise StoreForeign(f"{path} is not an Interlock database; it was not changed")
-
-
-def _table_names(connection: DbConnection) -> set[str]:
-    if connection.dialect == "sqlite":
-        sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    else:
-        sql = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-    return {str(row[0]) for row in connection.query(sql)}
 
 
 def _name(config: StoreConfig) -> str:

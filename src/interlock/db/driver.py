@@ -38,9 +38,14 @@ class RetryTransaction(Exception):
 
 
 class DbConnection(ABC):
-    """A connection with explicit transactions."""
+    """A connection with explicit transactions; `raw` is the driver's own."""
 
     dialect: str
+    raw: Any
+
+    @abstractmethod
+    def error(self, error: BaseException) -> Exception:
+        """Our error for one of the driver's."""
 
     @abstractmethod
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]: ...
@@ -121,7 +126,7 @@ class SqliteConnection(DbConnection):
     ) -> None:
         self._path = path
         try:
-            self._raw = sqlite3.connect(
+            self.raw: sqlite3.Connection = sqlite3.connect(
                 path,
                 timeout=busy_timeout_seconds,
                 isolation_level=None,
@@ -131,24 +136,27 @@ class SqliteConnection(DbConnection):
         except sqlite3.Error as error:
             raise sqlite_error(error, path) from error
         try:
-            self._raw.execute("PRAGMA trusted_schema=OFF")
-            self._raw.create_function("lease_ms", 0, lease_ms)
+            self.raw.execute("PRAGMA trusted_schema=OFF")
+            self.raw.create_function("lease_ms", 0, lease_ms)
             if not as_found:
                 self._choose_wal(busy_timeout_seconds)
-                self._raw.execute(f"PRAGMA synchronous={synchronous}")
+                self.raw.execute(f"PRAGMA synchronous={synchronous}")
                 # Erased content must be gone from the file, not only from the tables.
-                self._raw.execute("PRAGMA secure_delete=ON")
+                self.raw.execute("PRAGMA secure_delete=ON")
         except sqlite3.Error as error:
             # Else the file stays open until the next garbage collection.
-            self._raw.close()
+            self.raw.close()
             raise sqlite_error(error, path) from error
+
+    def error(self, error: BaseException) -> Exception:
+        return sqlite_error(error, self._path)
 
     def _choose_wal(self, patience_seconds: float) -> None:
         """Retry: SQLite itself does not wait here for another connection that is being opened or closed."""
         deadline = time.monotonic() + patience_seconds
         while True:
             try:
-                self._raw.execute("PRAGMA journal_mode=WAL")
+                self.raw.execute("PRAGMA journal_mode=WAL")
                 return
             except sqlite3.OperationalError as error:
                 is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
@@ -158,29 +166,29 @@ class SqliteConnection(DbConnection):
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         try:
-            return self._raw.execute(_sqlite_sql(sql), parameters).fetchall()
+            return self.raw.execute(_sqlite_sql(sql), parameters).fetchall()
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise sqlite_error(error, self._path) from error
+            raise self.error(error) from error
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
         try:
-            return self._raw.execute(_sqlite_sql(sql), parameters).rowcount
+            return self.raw.execute(_sqlite_sql(sql), parameters).rowcount
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise sqlite_error(error, self._path) from error
+            raise self.error(error) from error
 
     def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
         if not rows:
             return 0
         try:
-            return self._raw.executemany(_sqlite_sql(sql), rows).rowcount
+            return self.raw.executemany(_sqlite_sql(sql), rows).rowcount
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise sqlite_error(error, self._path) from error
+            raise self.error(error) from error
 
     def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
         try:
-            yield from self._raw.execute(_sqlite_sql(sql), parameters)
+            yield from self.raw.execute(_sqlite_sql(sql), parameters)
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise sqlite_error(error, self._path) from error
+            raise self.error(error) from error
 
     def begin(self, *, write: bool) -> None:
         self.query("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -190,11 +198,11 @@ class SqliteConnection(DbConnection):
 
     def rollback(self) -> None:
         # A full disk may already have ended the transaction.
-        if self._raw.in_transaction:
+        if self.raw.in_transaction:
             self.query("ROLLBACK")
 
     def close(self) -> None:
-        self._raw.close()
+        self.raw.close()
 
     def check_pages(self) -> list[str]:
         """What SQLite finds wrong with the file itself; empty if it is sound."""
@@ -214,7 +222,7 @@ class SqliteConnection(DbConnection):
         try:
             copy = sqlite3.connect(target)
             try:
-                self._raw.backup(copy)
+                self.raw.backup(copy)
             finally:
                 copy.close()
         except sqlite3.Error as error:
@@ -246,7 +254,7 @@ _SQLITE_REQUEST_FAULTS = frozenset(
 )
 
 
-def sqlite_error(error: Exception, path: Path) -> InterlockError:
+def sqlite_error(error: BaseException, path: Path) -> InterlockError:
     if not isinstance(error, sqlite3.Error):
         return StatementRefused(f"{path}: a value cannot be stored: {error}")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -332,7 +340,7 @@ class PostgresConnection(DbConnection):
         self._errors = psycopg.Error
         milliseconds = int(busy_timeout_seconds * 1000)
         try:
-            self._raw: psycopg.Connection[Row] = psycopg.connect(
+            self.raw: psycopg.Connection[Row] = psycopg.connect(
                 url,
                 autocommit=True,
                 connect_timeout=max(2, int(busy_timeout_seconds)),
@@ -347,37 +355,40 @@ class PostgresConnection(DbConnection):
                 f"-c idle_in_transaction_session_timeout={milliseconds}",
             )
         except psycopg.Error as error:
-            raise postgres_error(error) from error
+            raise self.error(error) from error
+
+    def error(self, error: BaseException) -> Exception:
+        return postgres_error(error)
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         try:
-            return self._raw.execute(_postgres_sql(sql), parameters).fetchall()
+            return self.raw.execute(_postgres_sql(sql), parameters).fetchall()
         except self._errors as error:
-            raise postgres_error(error) from error
+            raise self.error(error) from error
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
         try:
-            return self._raw.execute(_postgres_sql(sql), parameters).rowcount
+            return self.raw.execute(_postgres_sql(sql), parameters).rowcount
         except self._errors as error:
-            raise postgres_error(error) from error
+            raise self.error(error) from error
 
     def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
         if not rows:
             return 0
         try:
-            with self._raw.cursor() as cursor:
+            with self.raw.cursor() as cursor:
                 cursor.executemany(_postgres_sql(sql), rows)
                 return cursor.rowcount
         except self._errors as error:
-            raise postgres_error(error) from error
+            raise self.error(error) from error
 
     def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
         try:
-            with self._raw.cursor("interlock_stream") as cursor:
+            with self.raw.cursor("interlock_stream") as cursor:
                 cursor.itersize = STREAM_ROWS
                 yield from cursor.execute(_postgres_sql(sql), parameters)
         except self._errors as error:
-            raise postgres_error(error) from error
+            raise self.error(error) from error
 
     def begin(self, *, write: bool) -> None:
         self.change("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -386,14 +397,14 @@ class PostgresConnection(DbConnection):
         self.change("COMMIT")
 
     def rollback(self) -> None:
-        if not self._raw.closed:
+        if not self.raw.closed:
             self.change("ROLLBACK")
 
     def close(self) -> None:
-        self._raw.close()
+        self.raw.close()
 
 
-def postgres_error(error: Exception) -> Exception:
+def postgres_error(error: BaseException) -> Exception:
     state = getattr(error, "sqlstate", None)
     sentence = " ".join(str(error).split())
     if state in _RETRY_STATES:

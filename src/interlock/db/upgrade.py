@@ -1,18 +1,16 @@
-"""Upgrades a store to this program's schema: all steps or none, after a copy of an SQLite store."""
+"""Creates a store, or upgrades it: all steps or none, after a copy of an SQLite store."""
 
+import fcntl
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy
-from alembic import command
-from alembic.config import Config
-
 from interlock.core.errors import StoreError
 from interlock.db.database import SCHEMA_REVISION, StoreConfig, prepare_state_directory, stored_revision
-from interlock.db.driver import SqliteConnection, file_open_error, postgres_error, sqlite_error
-from interlock.db.store_creation import startup_lock
+from interlock.db.driver import SqliteConnection, file_open_error
+from interlock.db.schema import create_tables
 
 ADOPT = """
 UPDATE events SET txid = 0
@@ -22,64 +20,59 @@ KEPT_COPIES = 5
 _UPGRADE_LOCK_KEY = 0x494C4B31
 
 
-def upgrade(config: StoreConfig, revision: str = "head") -> str:
-    """Upgrade under a lock, so that two processes that start together do it once."""
+def upgrade(config: StoreConfig, revision: str = SCHEMA_REVISION) -> str:
+    """Create or upgrade under a lock, so that two processes that start together do it once."""
     if config.is_sqlite:
         prepare_state_directory(config.path)
     with _upgrade_lock(config):
         present = stored_revision(config)
-        if present != SCHEMA_REVISION:
-            if config.is_sqlite and present is not None:
+        if present is None:
+            _create(config, revision)
+        elif present != SCHEMA_REVISION:
+            if config.is_sqlite:
                 _keep_copy(config, present)
             _run(config, revision)
-        if not config.is_sqlite and revision == "head":
+        if not config.is_sqlite and revision == SCHEMA_REVISION:
             _adopt(config)
     return stored_revision(config) or ""
 
 
-def engine_for(config: StoreConfig) -> sqlalchemy.Engine:
-    if not config.is_sqlite:
-        return sqlalchemy.create_engine(
-            config.url.replace("postgresql://", "postgresql+psycopg://", 1),
-            poolclass=sqlalchemy.NullPool,
-        )
-    engine = sqlalchemy.create_engine(
-        sqlalchemy.URL.create("sqlite", database=str(config.path)),
-        connect_args={"timeout": config.busy_timeout_seconds},
-        poolclass=sqlalchemy.NullPool,
-    )
-
-    # Python's sqlite3 would commit before every CREATE TABLE; a half-done upgrade must not exist.
-    @sqlalchemy.event.listens_for(engine, "connect")
-    def _no_implicit_commits(raw: object, _record: object) -> None:
-        raw.isolation_level = None  # type: ignore[attr-defined]
-
-    @sqlalchemy.event.listens_for(engine, "begin")
-    def _begin_immediate(connection: sqlalchemy.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
-
-
-def alembic_config(connection: sqlalchemy.Connection | None = None) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.attributes["connection"] = connection
-    return config
+def _create(config: StoreConfig, revision: str) -> None:
+    """Without Alembic, whose libraries take a third of a first start, and of its memory."""
+    connection = config.connect()
+    try:
+        connection.begin(write=True)
+        create_tables(connection, revision)
+        connection.commit()
+    finally:
+        connection.close()
 
 
 def _run(config: StoreConfig, revision: str) -> None:
-    engine = engine_for(config)
+    """Run the missing steps in one transaction, on a connection that Alembic and `run_step` share."""
+    import sqlalchemy
+    from alembic import command
+    from alembic.config import Config
+
+    store = config.connect()
+    engine = sqlalchemy.create_engine(
+        "sqlite://" if config.is_sqlite else "postgresql+psycopg://",
+        creator=lambda: store.raw,
+        poolclass=sqlalchemy.StaticPool,
+    )
+    steps = Config(attributes={"store": store})
+    steps.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     try:
         with engine.begin() as connection:
-            command.upgrade(alembic_config(connection), revision)
+            # Python's sqlite3 would begin only before the first change of rows.
+            store.begin(write=True)
+            steps.attributes["connection"] = connection
+            command.upgrade(steps, revision)
+            store.commit()
     except sqlalchemy.exc.DBAPIError as error:
-        original = error.orig
-        if config.is_sqlite:
-            raise sqlite_error(original or error, config.path) from error
-        raise postgres_error(original or error) from error
+        raise store.error(error.orig or error) from error
     finally:
-        engine.dispose()
+        store.close()
 
 
 def _adopt(config: StoreConfig) -> None:
@@ -101,8 +94,16 @@ def _upgrade_lock(config: StoreConfig) -> Iterator[None]:
         finally:
             connection.close()
         return
-    with startup_lock(config):
+    lock = config.path.with_suffix(".upgrade-lock")
+    try:
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise file_open_error(error, lock) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def _keep_copy(config: StoreConfig, revision: str) -> Path:

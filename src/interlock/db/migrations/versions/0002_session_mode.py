@@ -1,14 +1,10 @@
-"""A session has a mode. Every session that existed before gets `chat_safe` (ADR 0025, 0026)."""
+"""The mode of a session (ADR 0025, 0026)."""
 
-import sqlalchemy as sa
-from alembic import op
+from interlock.db.migrations import run_sql
 
 revision = "0002"
 down_revision = "0001"
 
 
 def upgrade() -> None:
-    op.add_column(
-        "sessions",
-        sa.Column("mode", sa.Text, nullable=False, server_default=sa.text("'chat_safe'")),
-    )
+    run_sql("0002_session_mode")
