@@ -55,7 +55,7 @@ MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 PART_BYTES = 1024 * 1024
 MAX_REASON = 200
-ALWAYS_THERE = frozenset({"store_info", "sessions", "messages", "stream_heads", "events"})
+ALWAYS_THERE = frozenset({"store_info", "sessions", "event_texts", "stream_heads", "events"})
 
 # What reading a file raises that is no archive, or a damaged one: an encrypted one raises RuntimeError.
 _DAMAGE = (

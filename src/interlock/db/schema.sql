@@ -22,15 +22,11 @@ CREATE TABLE sessions (
 	PRIMARY KEY (id)
 );
 
-CREATE TABLE messages (
-	session_id TEXT NOT NULL, 
+CREATE TABLE event_texts (
+	stream TEXT NOT NULL, 
 	seq BIGINT NOT NULL, 
-	role TEXT NOT NULL, 
-	content TEXT, 
-	tool_calls TEXT, 
-	tool_call_id TEXT, 
-	time_us BIGINT NOT NULL, 
-	PRIMARY KEY (session_id, seq)
+	text TEXT NOT NULL, 
+	PRIMARY KEY (stream, seq)
 );
 
 CREATE TABLE stream_heads (

@@ -42,16 +42,13 @@ sessions = Table(
     Column("model", Text),
 )
 
-messages = Table(
-    "messages",
+# The searchable text of events: a copy of what a person or a model said.
+event_texts = Table(
+    "event_texts",
     metadata,
-    Column("session_id", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
-    Column("role", Text, nullable=False),
-    Column("content", Text),
-    Column("tool_calls", Text),
-    Column("tool_call_id", Text),
-    Column("time_us", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
 )
 
 stream_heads = Table(

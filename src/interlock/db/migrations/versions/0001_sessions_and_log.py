@@ -1,4 +1,4 @@
-"""Sessions, their messages, and the hash-chained log."""
+"""Sessions and the hash-chained log."""
 
 import secrets
 
@@ -31,14 +31,10 @@ def upgrade() -> None:
         sa.Column("deleted_us", sa.BigInteger),
     )
     op.create_table(
-        "messages",
-        sa.Column("session_id", sa.Text, primary_key=True),
+        "event_texts",
+        sa.Column("stream", sa.Text, primary_key=True),
         sa.Column("seq", sa.BigInteger, primary_key=True),
-        sa.Column("role", sa.Text, nullable=False),
-        sa.Column("content", sa.Text),
-        sa.Column("tool_calls", sa.Text),
-        sa.Column("tool_call_id", sa.Text),
-        sa.Column("time_us", sa.BigInteger, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
     )
     heads = op.create_table(
         "stream_heads",
