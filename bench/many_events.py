@@ -104,7 +104,7 @@ class Maker:
 
     def _task(self, connection: DbConnection, ledger: StreamAppender, session: str, task: str) -> None:
         asked = make_storable(self._redactor, Role.user, f"What time is it, for {task}?")
-        (message,) = self._told(ledger, session, asked.draft(self._log, session, EventScope(task)))
+        (message,) = self._told(ledger, session, self._log.draft(asked.event(), EventScope(task)))
         queued = self._event(
             TaskQueued(task_id=task, message_seq=message.seq, who="bench", mode="chat_safe"),
             task,
@@ -113,7 +113,7 @@ class Maker:
         started = self._event(
             TaskStarted(task_id=task, mode="chat_safe", worker="w-0", attempt=1), task, queued.id
         )
-        self._told(ledger, session, queued, started, *self._work(session, task, started.id))
+        self._told(ledger, session, queued, started, *self._work(task, started.id))
         row = Task(
             id=task,
             session_id=session,
@@ -131,7 +131,7 @@ class Maker:
         connection.change(INSERT, row.as_row())
         self.tasks.append((session, task, message.seq))
 
-    def _work(self, session: str, task: str, started: str) -> Sequence[EventDraft]:
+    def _work(self, task: str, started: str) -> Sequence[EventDraft]:
         """One turn with a call, and the answer."""
         agent = self._event(
             AgentStarted(task_id=task, agent="interlock", agent_hash="", model="bench"), task, started
@@ -165,7 +165,7 @@ class Maker:
         return (
             *(agent, turn, intent, self._event(ended, task, intent.id)),
             self._event(completed, task, turn.id),
-            answer.draft(self._log, session, EventScope(task, agent.id)),
+            self._event(answer.event(), task, agent.id),
             self._event(AgentCompleted(turns=1, input_tokens=100, output_tokens=20), task, agent.id),
             self._event(TaskFinished(task_id=task, status="done"), task, started),
         )

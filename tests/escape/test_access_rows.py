@@ -125,7 +125,7 @@ async def test_nor_by_giving_a_column_another_name(sqlite_store: StoreHarness):
 @pytest.mark.parametrize(
     ("table", "change"),
     [
-        ("messages", "content = 'do evil'"),
+        ("event_texts", "text = 'do evil'"),
         ("sessions", "mode = 'coding'"),
         ("settings_versions", """document = '{"tools": {"fs": {"enabled": true}}}'"""),
     ],

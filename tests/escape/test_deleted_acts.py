@@ -14,7 +14,7 @@ from interlock.embed import tool
 from interlock.log.kinds import SessionRenamed
 from interlock.log.read import iter_stream
 from interlock.log.verify.event_log import verify
-from interlock.sessions.erasure import ERASE_MESSAGES
+from interlock.sessions.erasure import ERASE_REST
 from interlock.sessions.models import Role
 from interlock.wiring import open_runtime
 from interlock.wiring.agents import open_agent_runtime
@@ -22,7 +22,7 @@ from tests.harness.runtime import call, script
 from tests.harness.store import StoreHarness, open_store
 from tests.integration.gateway.test_methods import new_session
 
-TABLES = ("events", "messages", "sessions", "tasks", "questions", "runs", "run_nodes")
+TABLES = ("events", "event_texts", "sessions", "tasks", "questions", "runs", "run_nodes")
 
 
 @asynccontextmanager
@@ -144,7 +144,7 @@ async def test_what_is_recorded_while_a_session_is_erased_loses_nothing_unseen(
         real = kind.change
 
         def change(self, statement, parameters=(), real=real):
-            if statement == ERASE_MESSAGES:
+            if statement == ERASE_REST[0]:
                 recording.append(asyncio.run_coroutine_threadsafe(other.log.append(session, late), loop))
                 wait(recording, timeout=1)
             return real(self, statement, parameters)

@@ -39,7 +39,7 @@ def last(store: StoreHarness, stream: str) -> int:
 
 def remove(store: StoreHarness, session: str) -> None:
     for table, column in (
-        *(("messages", "session_id"), ("events", "stream"), ("stream_heads", "stream"), ("sessions", "id")),
+        *(("event_texts", "stream"), ("events", "stream"), ("stream_heads", "stream"), ("sessions", "id")),
     ):
         store.execute(f"DELETE FROM {table} WHERE {column} = ?", session)
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from interlock.db.database import StoreConfig, open_database
 from interlock.log.kinds import merge_payload
 from interlock.log.verify.event_log import verify
+from interlock.sessions.models import Message, Role
+from interlock.sessions.transcript import read_messages
 from tests.harness.fork_client import shared_fork_client
 from tests.harness.model_request_checks import message_faults
 from tests.harness.model_server import KEY, ModelServer
@@ -150,12 +150,15 @@ class ProcessHarness:
 
     def messages(self, session: str | None = None) -> list[dict[str, Any]]:
         """The stored transcript in the form of a request to a provider."""
-        rows = self.query(
-            "SELECT role, content, tool_calls, tool_call_id FROM messages "
-            "WHERE session_id = ? ORDER BY seq",
-            session or self.session,
-        )
-        return [_message(*row) for row in rows]
+        return [_message(message) for message in self.transcript(session)]
+
+    def transcript(self, session: str | None = None) -> list[Message]:
+        database = open_database(self.config)
+        try:
+            with database.reading() as connection:
+                return read_messages(connection, session or self.session, with_handed_over=True)
+        finally:
+            database.close()
 
     def results(self, session: str | None = None) -> list[dict[str, Any]]:
         """What the model was told of each of its calls, in order."""
@@ -188,10 +191,11 @@ def as_given(arguments: str) -> dict[str, Any]:
     return {}
 
 
-def _message(role: str, content: str, tool_calls: str | None, tool_call_id: str | None) -> dict[str, Any]:
-    if role == "tool":
-        return {"role": role, "content": content, "tool_call_id": tool_call_id}
-    if not tool_calls:
+def _message(message: Message) -> dict[str, Any]:
+    role, content = message.role.value, message.content
+    if message.role is Role.tool:
+        return {"role": role, "content": content, "tool_call_id": message.tool_call_id}
+    if not message.tool_calls:
         return {"role": role, "content": content}
     calls = [
         {
@@ -199,7 +203,7 @@ def _message(role: str, content: str, tool_calls: str | None, tool_call_id: str 
             "type": "function",
             "function": {"name": call["name"], "arguments": call["arguments"]},
         }
-        for call in orjson.loads(tool_calls)
+        for call in message.tool_calls
     ]
     return {"role": role, "content": content, "tool_calls": calls}
 

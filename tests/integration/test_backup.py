@@ -46,7 +46,7 @@ async def filled(store: StoreHarness) -> None:
 def contents(store: StoreHarness) -> dict:
     tables = {
         "sessions": "id",
-        "messages": "session_id, seq",
+        "event_texts": "stream, seq",
         "stream_heads": "stream",
         "settings_versions": "version",
         "store_info": "key",
@@ -194,7 +194,7 @@ async def test_a_damaged_backup_replaces_nothing(sqlite_store, target, tmp_path)
     rewritten(
         good,
         tmp_path / "changed.zip",
-        lambda name, data: data.replace(b"hello", b"HELLO") if "mess" in name else data,
+        lambda name, data: data.replace(b"hello", b"HELLO") if "texts" in name else data,
     )
     (tmp_path / "cut.zip").write_bytes(good.read_bytes()[:-200])
     (tmp_path / "text.zip").write_text("not a zip")
@@ -212,7 +212,7 @@ async def test_a_damaged_backup_replaces_nothing(sqlite_store, target, tmp_path)
 
 async def test_a_backup_that_does_not_verify_replaces_nothing(sqlite_store, target, tmp_path):
     await filled(sqlite_store)
-    sqlite_store.execute("UPDATE messages SET content = 'forged' WHERE session_id = 'talk'")
+    sqlite_store.execute("UPDATE event_texts SET text = 'forged' WHERE stream = 'talk'")
     create_backup(sqlite_store.database, tmp_path / "b.zip")
 
     def check(connection) -> None:
@@ -220,7 +220,7 @@ async def test_a_backup_that_does_not_verify_replaces_nothing(sqlite_store, targ
         if not report.ok:
             raise UserError(str(report.faults[0]))
 
-    with pytest.raises(UserError, match="transcript row was changed"):
+    with pytest.raises(UserError, match="search index was changed"):
         restore(target, tmp_path / "b.zip", replace_existing=False, check=check)
     if target.is_sqlite:
         assert target.path.stat().st_size == 0

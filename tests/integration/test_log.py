@@ -6,7 +6,7 @@ import pytest
 
 from interlock.core.errors import PreconditionFailed, SessionFenced, SessionNotFound, StoreError, UserError
 from interlock.log.checkpoint import write_checkpoint
-from interlock.log.kinds import SYSTEM_STREAM, SessionArchived, SessionRenamed
+from interlock.log.kinds import SYSTEM_STREAM, MessageAppended, SessionArchived, SessionRenamed
 from interlock.log.read import LOG_START, LogCursor, end_of_log, iter_stream, read_all, read_stream
 from interlock.log.stream_appender import EventScope, WritePrecondition
 from interlock.log.verify.event_log import verify
@@ -149,16 +149,15 @@ async def test_what_is_only_noted_is_not_lost_when_the_store_is_closed(store_con
     again.close()
 
 
-async def test_a_row_beside_an_event_is_written_if_the_event_is(store):
+async def test_the_searchable_text_is_written_if_its_event_is(store):
     session = await new_session(store)
     lease = await store.leases.take(session, "w")
-    beside = ("INSERT INTO store_info (key, value) VALUES (?, ?)", lambda told: ("seq", str(told.seq)))
-    fenced = store.log.draft(renamed("a"), beside=beside)
+    said = MessageAppended(role="user", content="hello")
     with pytest.raises(SessionFenced):
-        await store.log.queue_drafts(session, fenced, token=lease.token - 1)
-    assert store.query("SELECT value FROM store_info WHERE key = 'seq'") == []
-    await store.log.queue_drafts(session, store.log.draft(renamed("a"), beside=beside), token=lease.token)
-    assert store.query("SELECT value FROM store_info WHERE key = 'seq'") == [("2",)]
+        await store.log.append(session, said, token=lease.token - 1)
+    assert store.query("SELECT * FROM event_texts") == []
+    await store.log.append(session, said, token=lease.token)
+    assert store.query("SELECT * FROM event_texts") == [(session, 2, "hello")]
 
 
 async def test_what_was_acknowledged_can_be_read_by_anyone_at_once(store):

@@ -61,10 +61,10 @@ async def test_any_text_comes_back_as_it_was(store):
 async def test_an_append_that_cannot_be_stored_raises_and_leaves_nothing(store):
     """Errors propagate; a half-written message does not exist."""
     session = await store.sessions.create(opened_by="test")
-    store.execute("ALTER TABLE messages RENAME TO messages_gone")
+    store.execute("ALTER TABLE event_texts RENAME TO texts_gone")
     with pytest.raises(StoreError):
         await store.sessions.append_message(session.id, Role.user, "x")
-    store.execute("ALTER TABLE messages_gone RENAME TO messages")
+    store.execute("ALTER TABLE texts_gone RENAME TO event_texts")
     assert (await store.sessions.append_message(session.id, Role.user, "y")).seq == 2
 
 
@@ -74,7 +74,7 @@ async def test_known_secrets_are_not_stored(store_config):
     message = await store.sessions.append_message(session.id, Role.user, "it is hunter2hunter2")
     assert message.content == f"it is {MARK}"
     assert (await store.sessions.get(session.id)).title == f"my {MARK}"
-    dump = str([store.query(f"SELECT * FROM {table}") for table in ("events", "messages", "sessions")])
+    dump = str([store.query(f"SELECT * FROM {table}") for table in ("events", "event_texts", "sessions")])
     assert "hunter2" not in dump
     store.close()
 
@@ -193,7 +193,7 @@ async def test_deleting_hides_a_session_and_erasing_takes_what_was_said_for_good
     ):
         with pytest.raises(SessionNotFound):
             await call
-    assert dump(store).count("the-moon") == 3
+    assert dump(store).count("the-moon") == 4
     await store.erase(session.id, who="operator")
     assert "the-moon" not in dump(store)
     assert "someone" in dump(store)
@@ -202,7 +202,7 @@ async def test_deleting_hides_a_session_and_erasing_takes_what_was_said_for_good
 
 
 def dump(store) -> str:
-    return str([store.query(f"SELECT * FROM {table}") for table in ("events", "messages", "sessions")])
+    return str([store.query(f"SELECT * FROM {table}") for table in ("events", "event_texts", "sessions")])
 
 
 async def test_only_a_deleted_session_is_erased(store):

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from interlock.core.errors import StoreError, StoreUnavailable, is_transient
+from interlock.core.errors import StoreUnavailable, is_transient
 from interlock.log.kinds import SessionRenamed
 from interlock.sessions.models import Role
 
@@ -88,20 +88,6 @@ async def test_a_hole_that_shows_after_that_keeps_nobody_from_writing(store, mon
     await asyncio.wait_for(asyncio.wait({after}), 10)
     recorded = await store.log.append(session, renamed("again"), token=lease.token)
     assert recorded[0].seq in {2, 3}
-
-
-async def test_nothing_is_written_after_a_hole_in_the_same_group(store):
-    """A note that the store refuses by itself, and what was queued right behind it."""
-    session = (await store.sessions.create(opened_by="test")).id
-    lease = await store.leases.take(session, "one")
-    draft = store.log.draft(renamed("x"), beside=("INSERT INTO no_such_table VALUES (?)", lambda *_: (1,)))
-    lost = store.log.note(session, draft, token=lease.token)
-    with pytest.raises(StoreError):
-        await store.log.append(session, renamed("after"), token=lease.token)
-    with pytest.raises(StoreError):
-        await lost
-    kinds = [kind for (kind,) in store.query("SELECT kind FROM events WHERE stream = ?", session)]
-    assert kinds == ["session.created"]
 
 
 async def test_a_session_that_is_given_back_leaves_nothing_in_memory(store):

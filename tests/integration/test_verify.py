@@ -85,20 +85,17 @@ TAMPERINGS: dict[str, tuple[Callable[[StoreHarness], None], tuple[int, str]]] = 
         lambda store: store.execute("UPDATE events SET content = NULL, salt = NULL WHERE seq = 3"),
         (3, "broken"),
     ),
-    "a transcript row is changed": (
-        lambda store: store.execute("UPDATE messages SET content = 'I never said that' WHERE seq = 4"),
+    "a searchable text is changed": (
+        lambda store: store.execute("UPDATE event_texts SET text = 'I never said that' WHERE seq = 4"),
         (4, "broken"),
     ),
-    "a transcript row is removed": (
-        lambda store: store.execute("DELETE FROM messages WHERE seq = 4"),
-        (4, "missing"),
+    "a searchable text is removed": (
+        lambda store: store.execute("DELETE FROM event_texts WHERE seq = 4"),
+        (4, "broken"),
     ),
-    "a transcript row is slipped in": (
-        lambda store: store.execute(
-            "INSERT INTO messages (session_id, seq, role, content, time_us) "
-            "VALUES ('talk', 1, 'user', 'x', 0)"
-        ),
-        (1, "broken"),
+    "a searchable text is slipped in": (
+        lambda store: store.execute("INSERT INTO event_texts (stream, seq, text) VALUES ('talk', 1, 'x')"),
+        (5, "broken"),
     ),
 }
 
@@ -116,7 +113,7 @@ async def test_tampering_is_found_and_placed(store, what):
 def rewrite(store: StoreHarness, session: str, upto: int) -> None:
     """What an attacker with the database can do: cut the end off and set the head to match."""
     store.execute("DELETE FROM events WHERE stream = ? AND seq > ?", session, upto)
-    store.execute("DELETE FROM messages WHERE session_id = ? AND seq > ?", session, upto)
+    store.execute("DELETE FROM event_texts WHERE stream = ? AND seq > ?", session, upto)
     store.execute(
         "UPDATE stream_heads SET seq = ?, hash = (SELECT hash FROM events WHERE stream = ? AND seq = ?) "
         "WHERE stream = ?",
@@ -181,7 +178,7 @@ async def test_one_session_is_checked_together_with_the_checkpoints_over_it(stor
 
     session = await filled(store)
     anchor = await write_checkpoint(store.log)
-    store.execute("DELETE FROM messages")
+    store.execute("DELETE FROM event_texts")
     chained = b"\0" * 32
     for seq in range(1, 6):
         previous, header = chained, ("x", 1, session, seq, None, None, "session.renamed")

@@ -368,7 +368,7 @@ def _summary(event: Any) -> str:
 
     when = local_time(event.header.time_us)
     told = payload_of(event)
-    hidden = {"authority_digest", "output_hash", "content_hash", "call_id", "redacted", "heads"}
+    hidden = {"authority_digest", "output_hash", "call_id", "redacted", "heads", "content"}
     facts = " ".join(
         f"{name}={_short(value)}"
         for name, value in told.items()

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import orjson
-
 from interlock.agent.limits import LIMIT_NAMES
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import EventHeader
@@ -14,18 +12,16 @@ from interlock.log.kinds import merge_payload
 from interlock.models.provider import ModelFault
 from interlock.sessions.models import Role
 
-_COLUMNS = """
-    e.id, e.time_us, e.stream, e.seq, e.task, e.parent, e.kind, e.facts, e.content,
-    e.content IS NULL AND e.content_hash IS NOT NULL, m.role, m.content, m.tool_calls, m.tool_call_id
+READ_AFTER = """
+SELECT id, time_us, stream, seq, task, parent, kind, facts, content,
+    content IS NULL AND content_hash IS NOT NULL
+FROM events WHERE stream = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 """
-READ_AFTER = f"""
-SELECT {_COLUMNS} FROM events e LEFT JOIN messages m ON m.session_id = e.stream AND m.seq = e.seq
-WHERE e.stream = ? AND e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?
-"""  # noqa: S608 - the columns are a constant
 HEAD = "SELECT seq FROM stream_heads WHERE stream = ?"
 CALLS_BEFORE = """
-SELECT tool_calls FROM messages
-WHERE session_id = ? AND seq < ? AND role = 'assistant' AND tool_calls IS NOT NULL ORDER BY seq DESC LIMIT 5
+SELECT content FROM events
+WHERE stream = ? AND seq < ? AND kind = 'message.appended' AND content LIKE '%"tool_calls":[%'
+ORDER BY seq DESC LIMIT 5
 """
 ENDED_BY = """
 SELECT facts FROM events WHERE stream = ? AND task = ? AND seq < ? AND kind = 'agent.failed'
@@ -95,24 +91,25 @@ def read_entries(
 
 def _entry_from_row(connection: DbConnection, row: Row) -> LogEntry:
     header, payload = EventHeader(*row[:7]), merge_payload(row[7], row[8])
-    message = None if row[11] is None else _message(connection, header, row)
+    is_message = header.kind == "message.appended" and row[8] is not None
+    message = _message(connection, header, payload) if is_message else None
     code = TaskEndCode.TASK_FAILED
     if header.kind == "task.finished" and payload.get("status") == "failed":
         code = _what_ended(connection, header)
     return LogEntry(header, payload, message, code, is_erased=bool(row[9]))
 
 
-def _message(connection: DbConnection, header: EventHeader, row: Row) -> EntryMessage:
-    role, content, calls, call_id = row[10:14]
-    name = ""
-    if role == Role.tool:
-        name = _name_of_call(connection, header, call_id or "")
-    return EntryMessage(role, content, orjson.loads(calls) if calls else [], call_id, name)
+def _message(connection: DbConnection, header: EventHeader, payload: dict[str, Any]) -> EntryMessage:
+    """The message that an event appended. The payload keeps the facts: the rest is the message's."""
+    content, calls = payload.pop("content"), payload.pop("tool_calls") or []
+    role, call_id = payload["role"], payload["tool_call_id"]
+    name = _name_of_call(connection, header, call_id or "") if role == Role.tool else ""
+    return EntryMessage(role, content, calls, call_id, name)
 
 
 def _name_of_call(connection: DbConnection, header: EventHeader, call_id: str) -> str:
-    for (calls,) in connection.query(CALLS_BEFORE, (header.stream, header.seq)):
-        for call in orjson.loads(calls):
+    for (content,) in connection.query(CALLS_BEFORE, (header.stream, header.seq)):
+        for call in merge_payload("{}", content)["tool_calls"]:
             if call["id"] == call_id:
                 return str(call["name"])
     return "unknown"

@@ -39,8 +39,7 @@ OPEN_TURN = """
 SELECT e.task, e.kind, e.facts FROM events e
 WHERE e.stream = ? AND (
     e.kind IN ('turn.started', 'turn.completed', 'task.finished', 'task.cancelled')
-    OR EXISTS (
-        SELECT 1 FROM messages m WHERE m.session_id = e.stream AND m.seq = e.seq AND m.role = 'assistant')
+    OR e.kind = 'message.appended' AND e.facts LIKE '{"role":"assistant"%'
 )
 ORDER BY e.seq DESC LIMIT 1
 """

@@ -16,6 +16,11 @@ class Event:
     # The fields with untrusted text that is not redacted yet. None redacts all fields.
     outside: ClassVar[tuple[str, ...] | None] = None
 
+    @property
+    def searchable_text(self) -> str:
+        """The text by which people find the event, redacted; it is erased with the content."""
+        return ""
+
     def payload(self) -> dict[str, Any]:
         names, read = field_reader_of(type(self))
         return dict(zip(names, read(self), strict=True))

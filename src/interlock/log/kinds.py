@@ -76,18 +76,20 @@ class SessionDeleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAppended(Event):
-    """Refers to the transcript row with the same number and authenticates its content.
-
-    The hash is erased with the row: it has no salt, and a short text could be guessed from it.
-    """
+    """A message of the transcript, redacted by `make_storable`."""
 
     kind = "message.appended"
-    erasable = ("content_hash",)
+    erasable = ("content", "tool_calls")
     outside = ()
     role: str
-    content_hash: str
+    content: str
+    tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     redacted: bool = False
+
+    @property
+    def searchable_text(self) -> str:
+        return "" if self.role == "tool" else self.content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from interlock.log.kinds import (
     AskUserExpired,
     LogErased,
     MessageAppended,
+    merge_payload,
 )
 from interlock.log.writer import EventLog, Transaction
 
@@ -56,10 +57,10 @@ SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS
 
 # Messages that belong to no task: a person's, and the replies to it up to the next one.
 LOOSE_MESSAGES = """
-SELECT m.seq, m.role, m.time_us FROM messages m
-JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
+SELECT e.seq, e.facts, e.time_us FROM events e
 LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
-WHERE m.session_id = ? AND m.content IS NOT NULL AND t.id IS NULL ORDER BY m.seq
+WHERE e.stream = ? AND e.kind = 'message.appended' AND e.content IS NOT NULL AND t.id IS NULL
+ORDER BY e.seq
 """
 
 STREAMS = """
@@ -71,7 +72,7 @@ SELECT 1 FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'wa
 """
 
 # In the order in which a whole session is erased, so that the two cannot deadlock.
-ERASE_MESSAGE = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ? AND seq = ?"
+ERASE_TEXT = "DELETE FROM event_texts WHERE stream = ? AND seq = ?"
 ERASE_QUESTION = """
 UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL
 WHERE intent_id = ? AND session_id = ?
@@ -235,7 +236,7 @@ def _erasing(
             return None
         messages = [(stream, seq) for seq, kind, *_ in rows if kind == MessageAppended.kind]
         intents = sorted({parent for _, kind, parent, _ in rows if kind in _QUESTION_KINDS})
-        connection.change_many(ERASE_MESSAGE, messages)
+        connection.change_many(ERASE_TEXT, messages)
         connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
         for erase in (ERASE_REASONS, ERASE_RUN, ERASE_RUN_NODES):
             connection.change(erase, (stream, before_us))
@@ -268,7 +269,7 @@ def _end_of_loose(connection: DbConnection, stream: str, before_us: int) -> int:
     place = next((place for place, row in enumerate(rows) if row[2] >= before_us), None)
     if place is None:
         return _NEVER
-    while place > 0 and rows[place][1] != "user":
+    while place > 0 and merge_payload(rows[place][1], None).get("role") != "user":
         place -= 1
     return int(rows[place][0])
 

@@ -55,6 +55,7 @@ INSERT INTO events
     (id, time_us, stream, seq, task, parent, kind, facts, content, salt, content_hash, prev_hash, hash)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+INSERT_TEXTS = "INSERT INTO event_texts (stream, seq, text) VALUES (?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +91,16 @@ class EventReceipt(NamedTuple):
     hash: bytes
 
 
-RowFactory = Callable[[EventReceipt], Sequence[Any]]
-
-
 class EventDraft:
     """An event prepared in its caller's thread, so that the writer only has to chain it.
 
-    `beside` is a statement and a factory of its parameters: a row that is written with the event.
     `event_id` is an id that was handed out before the event existed.
     """
 
-    __slots__ = ("beside", "content", "content_hash", "facts", "id", "kind", "salt", "scope")
+    __slots__ = ("content", "content_hash", "facts", "id", "kind", "salt", "scope", "text")
 
     def __init__(
-        self,
-        event: Event,
-        scope: EventScope,
-        redactor: Redactor,
-        beside: tuple[str, RowFactory] | None = None,
-        event_id: str | None = None,
+        self, event: Event, scope: EventScope, redactor: Redactor, event_id: str | None = None
     ) -> None:
         fields = event.payload()
         if event.outside is None:
@@ -125,7 +117,7 @@ class EventDraft:
             self.content_hash = hash_content(self.salt, self.content)
         self.kind = event.kind
         self.scope = scope
-        self.beside = beside
+        self.text = event.searchable_text
 
 
 def _encoded(fields: dict[str, Any], redactor: Redactor) -> bytes:
@@ -163,7 +155,7 @@ class _Pending:
     condition: WritePrecondition | None = None
     units: list[_Unit] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    beside: dict[str, list[Sequence[Any]]] = field(default_factory=dict)
+    texts: list[tuple[str, int, str]] = field(default_factory=list)
 
     def takes(self, token: int | None, condition: WritePrecondition | None) -> bool:
         """Whether the same statement can write a unit with these."""
@@ -255,9 +247,8 @@ class StreamAppender:
             head = _chain(head, draft, stream, pending)
             told = EventReceipt(draft.id, head.seq, pending.time_us, head.hash)
             unit.recorded.append(told)
-            if draft.beside is not None:
-                statement, row_of = draft.beside
-                pending.beside.setdefault(statement, []).append(row_of(told))
+            if draft.text:
+                pending.texts.append((stream, head.seq, draft.text))
         self._heads[stream] = head
 
     def flush(self) -> None:
@@ -275,9 +266,8 @@ class StreamAppender:
             waiting = [pending for pending in waiting if self._has_moved(pending)]
         rows = [row for pending in waiting for row in pending.rows]
         self._connection.change_many(INSERT_EVENTS, rows)
-        for pending in waiting:
-            for statement, beside in pending.beside.items():
-                self._connection.change_many(statement, beside)
+        if texts := [text for pending in waiting for text in pending.texts]:
+            self._connection.change_many(INSERT_TEXTS, texts)
         # Units that were chained again after a refused condition.
         self.flush()
 

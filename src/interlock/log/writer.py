@@ -19,7 +19,6 @@ from interlock.log.stream_appender import (
     EventDraft,
     EventReceipt,
     EventScope,
-    RowFactory,
     StreamAppender,
     StreamHead,
     WritePrecondition,
@@ -215,11 +214,10 @@ class EventLog:
         event: Event,
         scope: EventScope = NO_SCOPE,
         *,
-        beside: tuple[str, RowFactory] | None = None,
         event_id: str | None = None,
     ) -> EventDraft:
         """A prepared event with its id, so that others can already name it as parent."""
-        return EventDraft(event, scope, self._redactor, beside, event_id)
+        return EventDraft(event, scope, self._redactor, event_id)
 
     def see_through(
         self,

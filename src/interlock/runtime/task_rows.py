@@ -105,8 +105,7 @@ SELECT id FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'w
 ORDER BY message_seq
 """
 COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'queued'"
-READ_CONTENT = "SELECT content FROM messages WHERE session_id = ? AND seq = ?"
-BEGINNING = "SELECT substr(content, 1, 400) FROM messages WHERE session_id = ? AND seq = ?"
+BEGINNING = "SELECT substr(text, 1, 400) FROM event_texts WHERE stream = ? AND seq = ?"
 QUESTION_STATUS = "SELECT status FROM questions WHERE id = ? AND session_id = ? AND task = ?"
 
 START = """
@@ -209,7 +208,7 @@ def read_request_excerpts(connection: DbConnection, tasks: Sequence[Task]) -> di
     found: dict[str, str] = {}
     for task in tasks:
         rows = connection.query(BEGINNING, (task.session_id, task.message_seq))
-        if rows and rows[0][0] is not None:
+        if rows:
             found[task.id] = " ".join(str(rows[0][0]).split())[:MAX_SHOWN]
     return found
 

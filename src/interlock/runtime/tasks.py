@@ -36,7 +36,6 @@ from interlock.runtime.task_rows import (
     PARK,
     PUT_BACK,
     QUESTION_STATUS,
-    READ_CONTENT,
     READ_SHOWN,
     REQUEST_CANCEL,
     SESSION_OF,
@@ -57,6 +56,7 @@ from interlock.sessions.leases import Lease
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role, SessionKind, title_from_message
 from interlock.sessions.storable_message import StorableMessage, require_session
+from interlock.sessions.transcript import read_message
 from interlock.workflow import engine
 from interlock.workflow.run_rows import NextStep
 
@@ -167,11 +167,10 @@ class TaskService:
             raise WrongTaskStatus(
                 f"task {task.id} is {task.status}; only a failed or cancelled task can be retried"
             )
-        place = (task.session_id, task.message_seq)
-        rows = await self._database.read(lambda db: db.query(READ_CONTENT, place))
-        if not rows or rows[0][0] is None:
+        message = await self._database.read(lambda db: read_message(db, task.session_id, task.message_seq))
+        if message is None:
             raise WrongTaskStatus(f"the message of task {task.id} has been erased; send it again")
-        draft = self._sessions.draft(Role.user, rows[0][0])
+        draft = self._sessions.draft(Role.user, message.content)
         return await self._put(
             task.session_id,
             draft,
@@ -360,7 +359,7 @@ class TaskService:
     ) -> Task:
         """Queue a task; `task` has the fields known before its message is written."""
         require_session(transaction.connection, session_id)
-        message = draft.write(transaction, session_id, scope)
+        message = draft.write(transaction, scope)
         event = TaskQueued(
             task_id=task.id,
             message_seq=message.seq,
@@ -491,7 +490,7 @@ class TaskService:
         """Answer every open call, however the task ended: providers reject a transcript otherwise."""
         for call_id, content in self._leftovers(transaction.connection, task):
             draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
-            draft.write(transaction, task.session_id, task.scope)
+            draft.write(transaction, task.scope)
 
     def _checked_draft(self, content: str, task_id: str | None) -> StorableMessage:
         if not content.strip():

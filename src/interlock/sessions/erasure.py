@@ -47,10 +47,11 @@ TO_COVER = """
 SELECT seq, time_us, content IS NOT NULL FROM events
 WHERE stream = ? AND (content IS NOT NULL OR content_hash IS NULL) ORDER BY seq
 """
-ERASE_MESSAGES = """
-UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ? AND content IS NOT NULL
+COUNT_MESSAGES = """
+SELECT count(*) FROM events WHERE stream = ? AND kind = 'message.appended' AND content IS NOT NULL
 """
 ERASE_REST = (
+    "DELETE FROM event_texts WHERE stream = ?",
     "UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL WHERE session_id = ?",
     # Unfinished answers in a chat.
     "DELETE FROM telegram_questions WHERE session_id = ?",
@@ -170,7 +171,7 @@ def _erasing(session_id: str, who: str) -> Callable[[Transaction], LogErased]:
                 "ended (if its worker is gone, it ends when a worker runs again)"
             )
         covered = connection.query(TO_COVER, (session_id,))
-        messages = connection.change(ERASE_MESSAGES, (session_id,))
+        messages = connection.query(COUNT_MESSAGES, (session_id,))[0][0]
         for statement in ERASE_REST:
             connection.change(statement, (session_id,))
         connection.change(CLOSE_STREAM, (now_us(), session_id))

@@ -257,9 +257,8 @@ class SessionManager:
         if token is None:
             await self.get(session_id)
         draft = self.draft(role, content, tool_calls=tool_calls, tool_call_id=tool_call_id)
-        written = draft.draft(self._events, session_id, scope)
-        recorded = await self._events.queue_drafts(session_id, written, token=token)
-        return draft.message(recorded[-1].seq, recorded[-1].time_us)
+        (recorded,) = await self._events.append(session_id, draft.event(), scope=scope, token=token)
+        return draft.message(recorded.seq, recorded.time_us)
 
     def draft(
         self,
@@ -284,9 +283,8 @@ class SessionManager:
         facts: Sequence[Event] = (),
     ) -> "asyncio.Future[list[EventReceipt]]":
         """Queue a message whose commit can wait (`EventLog.note`), with `facts` right before it."""
-        before = [self._events.draft(fact, scope) for fact in facts]
-        written = draft.draft(self._events, session_id, scope)
-        return self._events.note(session_id, *before, written, token=token)
+        drafts = [self._events.draft(event, scope) for event in (*facts, draft.event())]
+        return self._events.note(session_id, *drafts, token=token)
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """The messages for the model: all of them, tool results and denials included."""

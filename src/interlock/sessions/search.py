@@ -16,11 +16,9 @@ from interlock.sessions.manager import read_sessions
 from interlock.sessions.models import Session, SessionListFilter
 
 _SAID = """
-SELECT seq, content FROM messages
-WHERE session_id = ? AND role IN ('user', 'assistant') AND {WORDS}
-ORDER BY seq DESC LIMIT ?
+SELECT seq, text FROM event_texts WHERE stream = ? AND {WORDS} ORDER BY seq DESC LIMIT ?
 """
-_HAS_WORD = {"sqlite": "content LIKE ? ESCAPE '!'", "postgresql": "content ILIKE ? ESCAPE '!'"}
+_HAS_WORD = {"sqlite": "text LIKE ? ESCAPE '!'", "postgresql": "text ILIKE ? ESCAPE '!'"}
 
 MAX_QUERY_CHARS = 200
 MAX_WORDS = 10

@@ -1,4 +1,4 @@
-"""A message before it is stored: redacted once, written with the event that authenticates it."""
+"""A message before it is stored: redacted once, and written as an event."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from interlock.core.errors import SessionNotFound
 from interlock.core.text import sanitize_text
 from interlock.db.driver import DbConnection
 from interlock.log.kinds import MessageAppended
-from interlock.log.message_rows import INSERT_MESSAGE, content_hash
-from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventReceipt, EventScope
-from interlock.log.writer import EventLog, Transaction
+from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.log.writer import Transaction
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.models import Message, Role
 
@@ -28,38 +27,23 @@ class StorableMessage:
     tool_calls: list[dict[str, Any]] | None
     tool_call_id: str | None
     redacted: bool
-    # The calls as they are stored.
-    encoded_calls: str | None = None
 
-    def write(self, transaction: Transaction, session_id: str, scope: EventScope = NO_SCOPE) -> Message:
-        """Number it, chain it and store it, within a transaction on the session's stream."""
-        recorded = transaction.record(self._event(), scope)
-        transaction.connection.change(INSERT_MESSAGE, self._row(session_id, recorded))
+    def write(self, transaction: Transaction, scope: EventScope = NO_SCOPE) -> Message:
+        """Record it within a transaction on the session's stream."""
+        recorded = transaction.record(self.event(), scope)
         return self.message(recorded.seq, recorded.time_us)
-
-    def draft(self, log: EventLog, session_id: str, scope: EventScope) -> EventDraft:
-        """A draft to be chained and stored with other events. A closed stream refuses it."""
-        return log.draft(
-            self._event(), scope, beside=(INSERT_MESSAGE, lambda told: self._row(session_id, told))
-        )
 
     def message(self, seq: int = 0, time_us: int = 0) -> Message:
         """As it will be read back; before it is written it has no number."""
         return Message(seq, self.role, self.content, time_us, self.tool_calls, self.tool_call_id)
 
-    def _event(self) -> MessageAppended:
-        hashed = content_hash(self.role.value, self.content, self.encoded_calls, self.tool_call_id)
+    def event(self) -> MessageAppended:
         return MessageAppended(
             role=self.role.value,
-            content_hash=hashed.hex(),
+            content=self.content,
+            tool_calls=self.tool_calls,
             tool_call_id=self.tool_call_id,
             redacted=self.redacted,
-        )
-
-    def _row(self, session_id: str, recorded: EventReceipt) -> tuple[Any, ...]:
-        return (
-            *(session_id, recorded.seq, self.role.value, self.content),
-            *(self.encoded_calls, self.tool_call_id, recorded.time_us),
         )
 
 
@@ -74,14 +58,12 @@ def make_storable(
     given = sanitize_text(content)
     text = _result_text(redactor, given) if role is Role.tool else redactor.text(given)
     calls = redactor.checked(list(tool_calls)) if tool_calls else None
-    encoded = orjson.dumps(calls.value).decode() if calls else None
     return StorableMessage(
         role=role,
         content=text,
         tool_calls=calls.value if calls else None,
         tool_call_id=redactor.text(sanitize_text(tool_call_id)) if tool_call_id else None,
         redacted=text != given or (calls is not None and calls.changed),
-        encoded_calls=encoded,
     )
 
 

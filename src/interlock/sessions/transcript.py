@@ -5,39 +5,21 @@ model gets the messages of each task together, in the order of the tasks, and no
 the running task.
 """
 
-import orjson
-
 from interlock.db.driver import DbConnection, Row
+from interlock.log.kinds import merge_payload
 from interlock.sessions.models import Message, Role
 from interlock.sessions.storable_message import require_session
 
-_COLUMNS = "m.seq, m.role, m.content, m.tool_calls, m.tool_call_id, m.time_us"
-
-READ_ALL_MESSAGES = f"""
-SELECT {_COLUMNS} FROM messages m
-WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL ORDER BY m.seq LIMIT ?
-"""  # noqa: S608
-# Each message by itself, so that a page of a long session is found without joining all of it.
-READ_MESSAGES = f"""
-SELECT {_COLUMNS} FROM messages m
-WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL AND (
-    SELECT coalesce(e.task, '') FROM events e WHERE e.stream = m.session_id AND e.seq = m.seq
-) NOT LIKE '%.%'
-ORDER BY m.seq LIMIT ?
-"""  # noqa: S608
+# An erased message has no content.
+_MESSAGES = """
+SELECT seq, facts, content, time_us, task FROM events
+WHERE stream = ? AND kind = 'message.appended' AND content IS NOT NULL
+"""
+READ_ALL_MESSAGES = f"{_MESSAGES} AND seq > ? ORDER BY seq LIMIT ?"
+READ_MESSAGES = f"{_MESSAGES} AND seq > ? AND coalesce(task, '') NOT LIKE '%.%' ORDER BY seq LIMIT ?"
+READ_OF_TASK = f"{_MESSAGES} AND task = ? AND seq >= ? ORDER BY seq"
+READ_MESSAGE = f"{_MESSAGES} AND seq = ?"
 NO_LIMIT = 2**62
-
-# The event that authenticates a message has its number and its task.
-READ_ALL_WITH_TASKS = f"""
-SELECT {_COLUMNS}, e.task FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
-WHERE m.session_id = ? AND m.content IS NOT NULL ORDER BY m.seq
-"""  # noqa: S608
-READ_OF_TASK = f"""
-SELECT {_COLUMNS} FROM messages m
-WHERE m.session_id = ? AND m.content IS NOT NULL
-    AND m.seq IN (SELECT seq FROM events WHERE stream = ? AND task = ? AND seq >= ?)
-ORDER BY m.seq
-"""  # noqa: S608
 
 IS_RUN = "SELECT 1 FROM sessions WHERE id = ? AND kind = 'run'"
 
@@ -75,22 +57,28 @@ def read_messages_through_task(
     require_session(connection, session_id)
     if task is not None and has_own_context(connection, session_id, task):
         return read_task_messages(connection, session_id, 0, task)
-    rows = connection.query(READ_ALL_WITH_TASKS, (session_id,))
+    rows = connection.query(READ_ALL_MESSAGES, (session_id, 0, NO_LIMIT))
     if task is None:
-        return [_message(row[:-1]) for row in rows]
+        return [_message(row) for row in rows]
     rows = [row for row in rows if not is_subtask(row[-1])]
     places: dict[str, int] = {}
     placed = [(_place(row, places), row) for row in rows]
     last = places.get(task, 0)
     told = sorted((place, row[0], row) for place, row in placed if place <= last)
-    return [_message(row[:-1]) for _place_, _seq, row in told]
+    return [_message(row) for _place_, _seq, row in told]
+
+
+def read_message(connection: DbConnection, session_id: str, seq: int) -> Message | None:
+    """One message; None if there is none with that number, or it was erased."""
+    rows = connection.query(READ_MESSAGE, (session_id, seq))
+    return _message(rows[0]) if rows else None
 
 
 def read_task_messages(
     connection: DbConnection, session_id: str, message_seq: int, task: str
 ) -> list[Message]:
     """Only that task's own, from its message on."""
-    rows = connection.query(READ_OF_TASK, (session_id, session_id, task, message_seq))
+    rows = connection.query(READ_OF_TASK, (session_id, task, message_seq))
     return [_message(row) for row in rows]
 
 
@@ -101,6 +89,8 @@ def _place(row: Row, places: dict[str, int]) -> int:
 
 
 def _message(row: Row) -> Message:
-    seq, role, content, tool_calls, tool_call_id, time_us = row
-    calls = orjson.loads(tool_calls) if tool_calls else None
-    return Message(seq, Role(role), content, time_us, calls, tool_call_id)
+    seq, facts, content, time_us, _task = row
+    said = merge_payload(facts, content)
+    return Message(
+        seq, Role(said["role"]), said["content"], time_us, said["tool_calls"], said["tool_call_id"]
+    )

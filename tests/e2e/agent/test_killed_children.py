@@ -10,6 +10,8 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.db.database import open_database
 from interlock.log.verify.event_log import verify
+from interlock.sessions.models import Role
+from interlock.sessions.transcript import read_task_messages
 from tests.e2e.agent.dying_worker import Round
 from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
 from tests.harness.cli_processes import ProcessHarness
@@ -101,14 +103,14 @@ def acknowledged(begun: Begun) -> list[str]:
 
 def told_of(begun: Begun) -> dict:
     """What the parent was told of the one call it made."""
-    rows = begun.harness.query(
-        "SELECT m.content FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq "
-        "WHERE m.session_id = ? AND m.role = 'tool' AND e.task = ?",
-        begun.session,
-        begun.task,
-    )
-    ((content,),) = rows
-    return json.loads(content)
+    database = open_database(begun.harness.config)
+    try:
+        with database.reading() as connection:
+            said = read_task_messages(connection, begun.session, 0, begun.task)
+    finally:
+        database.close()
+    (result,) = [message.content for message in said if message.role is Role.tool]
+    return json.loads(result)
 
 
 def assert_honest(begun: Begun, at: int) -> None:

@@ -52,7 +52,7 @@ def test_a_reload_in_the_middle_goes_on_and_doubles_nothing(server, page, enter,
     page.reload()
     is_done(telling)
     assert _text(telling).count("beginning") == 1
-    assert len(server.rows("SELECT 1 FROM messages WHERE content = ?", FIRST + REST)) == 1
+    assert len(server.rows("SELECT 1 FROM event_texts WHERE text = ?", FIRST + REST)) == 1
 
 
 def test_two_windows_of_one_session_show_the_same(server, page, enter, model):
@@ -163,12 +163,12 @@ def test_a_message_on_its_way_is_sent_though_its_session_was_left_while_the_serv
         server.start()
         expect(page.get_by_text(re.compile("^Connected"))).to_be_visible()
     for _ in range(100):
-        if server.rows("SELECT 1 FROM messages WHERE content = ?", message):
+        if server.rows("SELECT 1 FROM event_texts WHERE text = ?", message):
             break
         page.wait_for_timeout(50)
     page.evaluate(f"() => (location.hash = '#/chat/{session}')")
     is_done(task(page, message))
-    assert len(server.rows("SELECT 1 FROM messages WHERE content = ?", message)) == 1
+    assert len(server.rows("SELECT 1 FROM event_texts WHERE text = ?", message)) == 1
 
 
 @pytest.mark.parametrize("swallowed", ["**/whoami", "**/ws"])

@@ -103,7 +103,7 @@ class Archive:
     def dump(self) -> str:
         """Every text that is in the store."""
         rows: list = []
-        for table in ("events", "messages", "questions", "tasks"):
+        for table in ("events", "event_texts", "questions", "tasks"):
             rows += self.store.query(f"SELECT * FROM {table}")
         return repr(rows)
 
@@ -114,10 +114,7 @@ def numbers(ranges: list[list[int]]) -> list[int]:
 
 def halves(store: StoreHarness) -> list[str]:
     """Tasks of which some messages are left and some are not."""
-    sql = (
-        "SELECT e.task, m.content IS NULL FROM messages m "
-        "JOIN events e ON e.stream = m.session_id AND e.seq = m.seq"
-    )
+    sql = "SELECT task, content IS NULL FROM events WHERE kind = 'message.appended'"
     states = defaultdict(set)
     for task, is_gone in store.query(sql):
         states[task].add(bool(is_gone))

@@ -31,7 +31,7 @@ async def test_the_record_names_exactly_what_is_gone_and_a_second_sweep_does_not
         ("UPDATE events SET facts = '{}' WHERE kind = 'turn.completed'", "header and facts"),
         ("UPDATE events SET facts = '{}' WHERE kind = 'session.created'", "header and facts"),
         ("UPDATE events SET facts = '{}' WHERE kind = 'log.erased'", "no erasure is recorded"),
-        ("UPDATE messages SET content = 'x' WHERE seq = 2", "has content again"),
+        ("INSERT INTO event_texts SELECT stream, 2, 'x' FROM events LIMIT 1", "a text that no event has"),
         ("UPDATE questions SET document = '{}'", "was changed"),
         ("UPDATE events SET content = '{}' WHERE seq = 2 AND stream <> 'system'", "content was changed"),
     ],

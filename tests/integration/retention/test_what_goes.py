@@ -23,7 +23,7 @@ async def test_what_is_old_goes_whole_and_what_is_not_stays(archive):
         f"answer to {new.id}",
     ]
     dump = archive.dump()
-    for words in ("thinking of", "answer to", "because of", '"stdout": "'):
+    for words in ("thinking of", "answer to", "because of", 'stdout\\\\": \\\\"'):
         assert f"{words} {new.id}" in dump or f"{words}{new.id}" in dump
         assert f"{words} {old.id}" not in dump
         assert f"{words}{old.id}" not in dump

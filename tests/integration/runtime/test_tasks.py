@@ -91,7 +91,7 @@ async def test_a_secret_in_a_message_is_stored_nowhere(harness):
     await harness.tasks.start(task.id, lease)
     failed = await harness.tasks.finish(task.id, TaskStatus.failed, f"could not use {SECRET}", lease)
     assert "could not use" in failed.reason
-    for table in ("tasks", "messages", "events"):
+    for table in ("tasks", "event_texts", "events"):
         assert SECRET not in str(harness.store.query(f"SELECT * FROM {table}"))
 
 

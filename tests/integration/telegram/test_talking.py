@@ -16,7 +16,10 @@ PNG = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]
 
 
 async def contents(harness) -> list[str]:
-    rows = await harness.query("SELECT content FROM messages WHERE role = 'user' ORDER BY time_us, seq")
+    rows = await harness.query(
+        "SELECT t.text FROM event_texts t JOIN events e ON e.stream = t.stream AND e.seq = t.seq "
+        "WHERE e.facts LIKE '%\"user\"%' AND e.kind = 'message.appended' ORDER BY e.position"
+    )
     return [row[0] for row in rows]
 
 

@@ -10,9 +10,9 @@ from interlock.log.verify.sessions import COLUMN_IS_THERE
 KEYS = {
     "authorities": "digest",
     "credentials": "id",
+    "event_texts": "stream, seq",
     "mcp_servers": "id",
     "mcp_tools": "server, name",
-    "messages": "session_id, seq",
     "questions": "id",
     "run_nodes": "session_id, number",
     "runs": "session_id",

@@ -16,7 +16,6 @@ from interlock.log.kinds import (
     MessageAppended,
     SettingsChanged,
 )
-from interlock.log.message_rows import READ_MESSAGE, content_hash
 from interlock.log.read import StoredEvent, iter_stream
 from interlock.log.recorded_erasures import RecordedErasures
 from interlock.log.verify.credentials import CredentialVerifier
@@ -27,18 +26,15 @@ from interlock.log.verify.sessions import SessionVerifier
 from interlock.log.verify.settings import SettingsVerifier
 
 STREAMS = """
-SELECT stream FROM stream_heads UNION SELECT stream FROM events UNION SELECT session_id FROM messages
-UNION SELECT id FROM sessions UNION SELECT 'system'
+SELECT stream FROM stream_heads UNION SELECT stream FROM events
+UNION SELECT stream FROM event_texts UNION SELECT id FROM sessions UNION SELECT 'system'
 ORDER BY 1
 """
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
 READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
-MESSAGES_WITHOUT_EVENT = """
-SELECT m.seq FROM messages m LEFT JOIN events e
-    ON e.stream = m.session_id AND e.seq = m.seq AND e.kind = 'message.appended'
-WHERE m.session_id = ? AND e.seq IS NULL ORDER BY m.seq LIMIT 1
-"""
+READ_TEXT = "SELECT text FROM event_texts WHERE stream = ? AND seq = ?"
+COUNT_TEXTS = "SELECT count(*) FROM event_texts WHERE stream = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,7 @@ def _first_fault(
 def _faults_of(
     connection: DbConnection, stream: str, report: VerificationReport, erasures: RecordedErasures
 ) -> Iterator[LogFault]:
-    expected_seq, chained, position = 0, GENESIS, 0
+    expected_seq, chained, position, texts = 0, GENESIS, 0, 0
     questions, runs, session, grants = (
         QuestionVerifier(),
         RunVerifier(),
@@ -123,6 +119,10 @@ def _faults_of(
         report.events += 1
         yield from _faults_of_event(stored, chained, erasures)
         yield from _faults_of_what_it_covers(connection, stored, report)
+        if text := stored.event().searchable_text if stored.content is not None else "":
+            texts += 1
+            if connection.query(READ_TEXT, (stream, header.seq)) != [(text,)]:
+                yield LogFault(stream, header.seq, "broken", "its text in the search index was changed")
         if header.kind.startswith("ask_user."):
             questions.take(header.seq, stored.event())
         if header.kind.startswith(("run.", "node.")):
@@ -136,8 +136,8 @@ def _faults_of(
             )
         chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
-    for row in connection.query(MESSAGES_WITHOUT_EVENT, (stream,)):
-        yield LogFault(stream, row[0], "broken", "no event describes this transcript row")
+    if connection.query(COUNT_TEXTS, (stream,))[0][0] != texts:
+        yield LogFault(stream, expected_seq, "broken", "the search index has a text that no event has")
     for seq, what, detail in chain.from_iterable(
         told.compare(connection, stream) for told in (questions, runs, session, grants, access)
     ):
@@ -167,12 +167,10 @@ def _faults_of_what_it_covers(
     """Check what an event authenticates: a message, settings, an authority, or other streams' heads."""
     if stored.is_erased:
         report.erased += 1
-        yield from _faults_of_erasure(connection, stored)
         return
     event = stored.event()
     if isinstance(event, MessageAppended):
         report.messages += 1
-        yield from _faults_of_message(connection, stored, event)
     elif isinstance(event, SettingsChanged):
         yield from _faults_of_settings(connection, stored, event)
     elif isinstance(event, AuthorityCompiled):
@@ -184,15 +182,6 @@ def _faults_of_what_it_covers(
         yield from _faults_of_checkpoint(connection, stored, event)
 
 
-def _faults_of_erasure(connection: DbConnection, stored: StoredEvent) -> Iterator[LogFault]:
-    if stored.header.kind != MessageAppended.kind:
-        return
-    stream, seq = stored.header.stream, stored.header.seq
-    for _, content, tool_calls, _ in connection.query(READ_MESSAGE, (stream, seq)):
-        if content is not None or tool_calls is not None:
-            yield LogFault(stream, seq, "broken", "its transcript row was erased and has content again")
-
-
 def _faults_of_settings(
     connection: DbConnection, stored: StoredEvent, event: SettingsChanged
 ) -> Iterator[LogFault]:
@@ -202,17 +191,6 @@ def _faults_of_settings(
         yield LogFault(stream, seq, "missing", f"version {event.version} of the settings is missing")
     elif sha256(str(rows[0][0]).encode()).hexdigest() != event.document_hash:
         yield LogFault(stream, seq, "broken", f"version {event.version} of the settings was changed")
-
-
-def _faults_of_message(
-    connection: DbConnection, stored: StoredEvent, event: MessageAppended
-) -> Iterator[LogFault]:
-    stream, seq = stored.header.stream, stored.header.seq
-    rows = connection.query(READ_MESSAGE, (stream, seq))
-    if not rows:
-        yield LogFault(stream, seq, "missing", "its transcript row is missing")
-    elif content_hash(*rows[0]).hex() != event.content_hash:
-        yield LogFault(stream, seq, "broken", "its transcript row was changed")
 
 
 def _faults_of_checkpoint(

@@ -26,15 +26,12 @@ CREATE TABLE sessions (
     model TEXT
 );
 
-CREATE TABLE messages (
-    session_id TEXT NOT NULL,
+-- The searchable text of events: a copy of what a person or a model said.
+CREATE TABLE event_texts (
+    stream TEXT NOT NULL,
     seq BIGINT NOT NULL,
-    role TEXT NOT NULL,
-    content TEXT,
-    tool_calls TEXT,
-    tool_call_id TEXT,
-    time_us BIGINT NOT NULL,
-    PRIMARY KEY (session_id, seq)
+    text TEXT NOT NULL,
+    PRIMARY KEY (stream, seq)
 );
 
 CREATE TABLE stream_heads (
