@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Self
 
 from interlock.agent.limits import ControlLimits, LimitStop, out_of_budget, without_price
-from interlock.models.provider import TokenUsage
+from interlock.core.token_usage import TokenUsage
 
 _MILLION = 1_000_000
 

@@ -337,4 +337,22 @@ CREATE INDEX events_stream_kind ON events (stream, kind, seq);
 
 CREATE INDEX stream_heads_time ON stream_heads (time_us, stream);
 
-CREATE INDEX tasks_ended ON tasks (ended_us)
+CREATE INDEX tasks_ended ON tasks (ended_us);
+
+CREATE TABLE usage (
+	session_id TEXT NOT NULL, 
+	task TEXT NOT NULL, 
+	quarter BIGINT NOT NULL, 
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	agent TEXT NOT NULL, 
+	actor TEXT NOT NULL, 
+	events BIGINT NOT NULL, 
+	calls BIGINT NOT NULL, 
+	input_tokens BIGINT NOT NULL, 
+	output_tokens BIGINT NOT NULL, 
+	milliseconds BIGINT NOT NULL, 
+	PRIMARY KEY (session_id, task, quarter, kind, name, agent, actor)
+);
+
+CREATE INDEX usage_quarter ON usage (quarter)

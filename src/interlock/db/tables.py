@@ -18,6 +18,9 @@ metadata = MetaData()
 # SQLite numbers rows by itself only for a column declared exactly INTEGER PRIMARY KEY.
 RowNumber = BigInteger().with_variant(Integer, "sqlite")
 
+# Sorts by code point, as in SQLite.
+PlainText = Text().with_variant(Text(collation="C"), "postgresql")
+
 _IS_PROBLEM = "kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed')"
 
 store_info = Table(
@@ -99,6 +102,21 @@ events = Table(
     ),
     # For the day's counts of refusals and failures.
     Index("events_problems", "time_us", sqlite_where=text(_IS_PROBLEM), postgresql_where=text(_IS_PROBLEM)),
+)
+
+# What events count up to, for budgets and statistics (log/usage.py).
+usage = Table(
+    "usage",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("task", PlainText, primary_key=True),
+    Column("quarter", BigInteger, primary_key=True, autoincrement=False),
+    *(Column(name, Text, primary_key=True) for name in ("kind", "name", "agent", "actor")),
+    *(
+        Column(name, BigInteger, nullable=False)
+        for name in ("events", "calls", "input_tokens", "output_tokens", "milliseconds")
+    ),
+    Index("usage_quarter", "quarter"),
 )
 
 session_leases = Table(
@@ -273,9 +291,6 @@ credentials = Table(
 # Derived from the notes in the memory directory; a backup leaves it out. The searchable words are in
 # `memory_fts`, which has a different form in each database (migration 0007).
 DERIVED = {"derived": True}
-
-# So that words sort by code point, as they do in SQLite.
-PlainText = Text().with_variant(Text(collation="C"), "postgresql")
 
 memory_folders = Table(
     "memory_folders",

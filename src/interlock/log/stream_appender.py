@@ -24,6 +24,7 @@ from interlock.log.hash_chain import (
     new_salt,
     now_us,
 )
+from interlock.log.usage import COUNTED, CountedEvent, record_usage
 from interlock.redaction.redactor import Redactor
 
 READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? AND closed_us IS NULL {FOR_UPDATE}"
@@ -275,6 +276,12 @@ class StreamAppender:
             waiting = [pending for pending in waiting if self._has_moved(pending)]
         rows = [row for pending in waiting for row in pending.rows]
         self._connection.change_many(INSERT_EVENTS, rows)
+        counted = (
+            CountedEvent(stream, task, time_us, kind, facts)
+            for _, time_us, stream, _, task, _, kind, facts, *_ in rows
+            if kind in COUNTED
+        )
+        record_usage(self._connection, counted)
         for pending in waiting:
             for statement, beside in pending.beside.items():
                 self._connection.change_many(statement, beside)
