@@ -26,7 +26,7 @@ from interlock.agent.placeholder_results import (
     unknown_outcome_result,
 )
 from interlock.channels.telegram.removed_users import removal_reason
-from interlock.commands.builtin_rules import BUILTIN_RULES
+from interlock.commands.destructive_command_rules import BUILTIN_RULES
 from interlock.commands.judge import CommandJudge
 from interlock.config.image_endpoint import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode

@@ -9,7 +9,8 @@ from decimal import Decimal
 from itertools import chain
 from typing import Self
 
-from interlock.agent.limits import ControlLimits, LimitStop, out_of_budget, without_price
+from interlock.agent.limit_stops import LimitStop, out_of_budget, without_price
+from interlock.agent.limits import ControlLimits
 from interlock.core.token_usage import TokenUsage
 
 _MILLION = 1_000_000

@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Collection
 
-from interlock.agent.limits import ControlLimits, LimitStop, ModelHint, refused_in_a_row, refused_often
+from interlock.agent.limit_stops import LimitStop, ModelHint, refused_in_a_row, refused_often
+from interlock.agent.limits import ControlLimits
 from interlock.core.errors import ErrorCode
 from interlock.core.text import escape_control_characters
 from interlock.tools.result import ToolFailure

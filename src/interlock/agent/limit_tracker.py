@@ -11,14 +11,8 @@ from typing import Any, Self
 
 from interlock.agent.budget import NO_COST, PriceTable, TaskBudget, UsageCost, UsageTotals
 from interlock.agent.denial_policy import DenialPolicy
-from interlock.agent.limits import (
-    ControlLimits,
-    LimitStop,
-    ModelHint,
-    no_progress,
-    out_of_time,
-    out_of_turns,
-)
+from interlock.agent.limit_stops import LimitStop, ModelHint, no_progress, out_of_time, out_of_turns
+from interlock.agent.limits import ControlLimits
 from interlock.agent.repetition import RepetitionDetector, arguments_fingerprint, call_fingerprint
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.core.text import escape_control_characters

@@ -14,8 +14,8 @@ from interlock.agent.circuit_breaker import (
     model_circuit_open_error,
 )
 from interlock.agent.events import AgentEvent, RetryAnnounced, TextDelta
+from interlock.agent.limit_stops import LimitStop
 from interlock.agent.limit_tracker import LimitTracker
-from interlock.agent.limits import LimitStop
 from interlock.agent.retries import TurnRetries
 from interlock.core.text import sanitize_text
 from interlock.log.event import Event

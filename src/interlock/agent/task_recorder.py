@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from interlock.agent.context import ContextMessage, ModelContext, estimate_tokens
 from interlock.agent.definitions import AgentDefinition
 from interlock.agent.events import TaskEnded, TurnCompleted
+from interlock.agent.limit_stops import LimitStop
 from interlock.agent.limit_tracker import LimitTracker
-from interlock.agent.limits import LimitStop
 from interlock.agent.model_turn import TurnRequest
 from interlock.agent.tool_calls import PendingWrite, ToolCallBatchResult, TurnScope
 from interlock.config.modes import ToolMode

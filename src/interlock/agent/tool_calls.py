@@ -27,8 +27,8 @@ from interlock.agent.events import (
     ToolResultInfo,
     shown_arguments,
 )
+from interlock.agent.limit_stops import LimitStop, ModelHint
 from interlock.agent.limit_tracker import LimitTracker
-from interlock.agent.limits import LimitStop, ModelHint
 from interlock.agent.placeholder_results import ENDED_BEFORE, REFUSED_OFTEN, not_run_result, stopped_result
 from interlock.agent.repetition import arguments_fingerprint
 from interlock.core.unbounded_queue import UnboundedQueue

@@ -9,7 +9,7 @@ from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import shown
 from interlock.questions.typed_input import NO, YES, parse_typed
 from interlock.questions.widgets import (
-    ActionSelection,
+    ActionsQuestion,
     CommentPolicy,
     Confirmation,
     Feedback,
@@ -39,7 +39,7 @@ def prompt_for_answer(widget: Widget, ask: AskLine) -> Mapping[str, Any]:
             return _review(ask)
         case Feedback():
             return _feedback(widget, ask)
-        case ActionSelection():
+        case ActionsQuestion():
             options = [(action.id, action.label) for action in widget.actions]
             return {"action": _one_of(options, ask), **_comment(ask, CommentPolicy.optional)}
         case _:

@@ -35,7 +35,7 @@ _SHOWN_BY = {
 }
 
 _GROUPS = {
-    "init": ("interlock.cli.init:init", "Create a workspace with initial files and folders."),
+    "init": ("interlock.cli.init_workspace:init", "Create a workspace with initial files and folders."),
     "chat": ("interlock.cli.chat:chat", "Chat with an agent in the terminal."),
     "exec": ("interlock.cli.execute:execute", "Run one task and print the answer, for scripts."),
     "serve": ("interlock.cli.serve:serve", "Serve the page and the WebSocket, and run the tasks."),

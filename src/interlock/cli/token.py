@@ -81,11 +81,12 @@ async def revoke(token: str, *, json: AsJson = False) -> int:
     token
         The id that the list shows, or a token's name.
     """
+    from interlock.gateway.auth import CredentialService
     from interlock.wiring import local_actor
-    from interlock.wiring.credentials import open_credentials
 
     async with open_cli_agent_runtime() as agent_runtime:
-        credentials = open_credentials(agent_runtime.runtime)
+        runtime = agent_runtime.runtime
+        credentials = CredentialService(runtime.database, runtime.log, runtime.redactor)
         revoked = await credentials.revoke(token, agent_runtime.runs, who=local_actor())
     one, ended = revoked.credential, revoked.ended
     if json:
@@ -150,10 +151,10 @@ def link_base(gateway: "GatewaySettings", port: int) -> str:
 
 @asynccontextmanager
 async def _opened_credentials() -> "AsyncIterator[tuple[CredentialService, GatewaySettings]]":
-    from interlock.wiring.credentials import open_credentials
+    from interlock.gateway.auth import CredentialService
 
     async with open_cli_runtime() as runtime:
-        yield open_credentials(runtime), runtime.settings.gateway
+        yield CredentialService(runtime.database, runtime.log, runtime.redactor), runtime.settings.gateway
 
 
 def _when(time_us: int | None) -> str:

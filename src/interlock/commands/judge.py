@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from interlock.commands.builtin_rules import BUILTIN_RULES
 from interlock.commands.denylist import DenylistEntry, parse_denylist_entry
+from interlock.commands.destructive_command_rules import BUILTIN_RULES
 from interlock.commands.expansion import unmarked
 from interlock.commands.extraction import ExtractedCommand, extract_commands
 from interlock.commands.file_writes import WRITERS, find_writes

@@ -1,4 +1,4 @@
-"""A rule about commands: what it matches, why, and what to do instead. `builtin_rules.py` has them all."""
+"""A rule about commands: what it matches, why, and what to do instead. `judge.py` has them all."""
 
 import re
 from collections.abc import Callable

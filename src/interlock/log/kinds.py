@@ -214,7 +214,7 @@ class ToolCallInterrupted(ToolCallEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallRestored(ToolCallEvent):
+class ProtectedRestoredInCall(ToolCallEvent):
     """The call's command changed protected names, and they were restored before its outcome.
 
     A path that could not be restored says so.
@@ -347,7 +347,7 @@ KINDS: dict[str, type[Event]] = {
         ToolCallFailed,
         ToolCallDenied,
         ToolCallInterrupted,
-        ToolCallRestored,
+        ProtectedRestoredInCall,
         AskUserAsked,
         AskUserAnswered,
         AskUserExpired,

@@ -8,7 +8,7 @@ import orjson
 from interlock.questions.fields import FormField, check_choices, check_value
 from interlock.questions.object_reader import FieldError, StrictObjectReader, checked_text
 from interlock.questions.widgets import (
-    ActionSelection,
+    ActionsQuestion,
     CommentPolicy,
     Confirmation,
     Feedback,
@@ -51,7 +51,7 @@ def _read(widget: Widget, reader: StrictObjectReader) -> Answer:
             return {"decision": decision, **_comment(reader, needed)}
         case Feedback():
             return _feedback(widget, reader)
-        case ActionSelection():
+        case ActionsQuestion():
             action = reader.word("action", [action.id for action in widget.actions])
             return {"action": action, **_comment(reader, CommentPolicy.optional)}
         case _:

@@ -5,7 +5,7 @@ from typing import Any, assert_never
 
 from interlock.questions.fields import FieldType, FormField
 from interlock.questions.widgets import (
-    ActionSelection,
+    ActionsQuestion,
     ActionStyle,
     Confirmation,
     Feedback,
@@ -48,7 +48,7 @@ def _offered(widget: Widget) -> Iterator[str]:
             if widget.rating_max is not None:
                 yield f"  a rating from {widget.rating_min} to {widget.rating_max}"
             yield f"  comment: {widget.comment}"
-        case ActionSelection():
+        case ActionsQuestion():
             for number, action in enumerate(widget.actions, 1):
                 yield _action_line(number, action)
         case _:
@@ -100,7 +100,7 @@ def _answered(widget: Widget, answer: Mapping[str, Any]) -> Iterator[str]:
         case Feedback():
             if widget.rating_max is not None:
                 yield f"{answer.get('rating')} of {widget.rating_max}"
-        case ActionSelection():
+        case ActionsQuestion():
             labels = {action.id: action.label for action in widget.actions}
             yield labels.get(str(answer.get("action")), "")
         case _:

@@ -116,12 +116,12 @@ class WidgetAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionSelection(_Widget):
+class ActionsQuestion(_Widget):
     type = WidgetType.action_selection
     actions: tuple[WidgetAction, ...]
 
 
-Widget = Form | Selection | Confirmation | PlanReview | Feedback | ActionSelection
+Widget = Form | Selection | Confirmation | PlanReview | Feedback | ActionsQuestion
 
 
 def read_widget(arguments: Mapping[str, Any]) -> Widget:
@@ -215,10 +215,10 @@ def _feedback(reader: StrictObjectReader, shared: dict[str, str]) -> Feedback:
     return Feedback(**shared, rating_min=low, rating_max=high, comment=comment)
 
 
-def _action_selection(reader: StrictObjectReader, shared: dict[str, str]) -> ActionSelection:
+def _action_selection(reader: StrictObjectReader, shared: dict[str, str]) -> ActionsQuestion:
     actions = tuple(_action(item) for item in reader.objects("actions", 1, MAX_ACTIONS))
     refuse_duplicates([action.id for action in actions], "actions", "id")
-    return ActionSelection(**shared, actions=actions)
+    return ActionsQuestion(**shared, actions=actions)
 
 
 def _action(reader: StrictObjectReader) -> WidgetAction:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.core.file_removal import remove_tree
+from interlock.core.remove_tree import remove_tree
 
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 256 * 1024

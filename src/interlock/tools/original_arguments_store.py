@@ -18,8 +18,8 @@ from typing import Any
 
 import orjson
 
-from interlock.core.file_removal import remove_tree
 from interlock.core.logging import StructuredLogger
+from interlock.core.remove_tree import remove_tree
 
 _log = StructuredLogger(__name__)
 

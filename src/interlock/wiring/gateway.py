@@ -8,6 +8,7 @@ from interlock.config.modes import ToolMode
 from interlock.core.token_usage import TokenUsage
 from interlock.feed.follow import FeedHub, FeedRenderer
 from interlock.gateway.app import Gateway, script_hashes
+from interlock.gateway.auth import CredentialService
 from interlock.gateway.connection import SocketLimits
 from interlock.gateway.frame_encoding import frames_from_entry, live_text_frame
 from interlock.gateway.guard import HostAndOriginPolicy, RequestGuard
@@ -21,7 +22,6 @@ from interlock.tools.registry import ToolRegistry
 from interlock.wiring import mcp_servers, policy_views
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
-from interlock.wiring.credentials import open_credentials
 from interlock.wiring.runtime import Runtime
 
 __all__ = [
@@ -38,7 +38,7 @@ def open_gateway(agent_runtime: AgentRuntime, *, port: int) -> Gateway:
     runtime, given = agent_runtime.runtime, agent_runtime.runtime.settings.gateway
     gateway = Gateway(
         _services(agent_runtime),
-        open_credentials(runtime),
+        CredentialService(runtime.database, runtime.log, runtime.redactor),
         # Cookies ignore ports: two Interlocks on one machine must not share one.
         cookie=f"interlock_{port}",
         # Behind a proxy that encrypts, the page's origin is https.

@@ -17,8 +17,8 @@ from interlock.policy.inputs import AuthorityInputs
 from interlock.policy.policy import ToolPolicy, meet_mcp
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.connection_pool import McpConnectionPool
+from interlock.tools.mcp.lazy_sandbox import LazySandbox
 from interlock.tools.mcp.repository import McpRepository, StoredMcpServer
-from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.server_config import AddServerRequest
 from interlock.tools.mcp.server_job import LaunchCeiling
 from interlock.tools.mcp.service import McpService, tool_json
@@ -62,7 +62,7 @@ def open_mcp(
     redactor: Redactor,
     registry: ToolRegistry,
     authority_inputs: AuthorityInputs,
-    walls: SandboxProvider,
+    walls: LazySandbox,
 ) -> McpService:
     """No server is started, and the library is not imported, before a server is used."""
     here = authority_inputs.capabilities

@@ -50,7 +50,7 @@ from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.undo_service import UndoReport, UndoService
 from interlock.tools.files.write_checks import WriteServices
-from interlock.tools.mcp.sandbox_provider import SandboxProvider
+from interlock.tools.mcp.lazy_sandbox import LazySandbox
 from interlock.tools.mcp.service import McpService
 from interlock.tools.original_arguments_store import SealedArgumentStore
 from interlock.tools.registry import ToolRegistry
@@ -202,9 +202,7 @@ def open_runtime(
         raise
     lives = _lives(database.config)
     authority_inputs = build_authority_inputs(settings, open_modes, folders, sandbox)
-    walls = SandboxProvider(
-        None if sandbox is NO_SANDBOX else sandbox, lambda: select_sandbox(settings, roots)
-    )
+    walls = LazySandbox(None if sandbox is NO_SANDBOX else sandbox, lambda: select_sandbox(settings, roots))
     mcp = open_mcp(settings, database, log, redactor, registry, authority_inputs, walls)
     stored_settings, authorities = SettingsStore(database, log, redactor), AuthorityCache(registry)
     authority = AuthoritySource(database, stored_settings, mcp, registry, authorities, authority_inputs)

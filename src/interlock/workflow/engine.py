@@ -56,7 +56,7 @@ from interlock.workflow.state_machine import (
     FinishRun,
     MarkNodeFailed,
     Move,
-    NodePosition,
+    NodeInFrame,
     VisitStatus,
     WorkOnStep,
 )
@@ -225,7 +225,7 @@ class _RunTransaction:
 
     # -- nodes --
 
-    def _enter(self, place: NodePosition, visit: int, retry_of: int | None) -> None:
+    def _enter(self, place: NodeInFrame, visit: int, retry_of: int | None) -> None:
         node = self.run_state.run.book.node(place)
         number = len(self.run_state.visits) + 1
         entered = NodeEntered(

@@ -13,7 +13,7 @@ from interlock.db.driver import DbConnection, Row
 from interlock.workflow.directory import load_pinned_workflows
 from interlock.workflow.graph import NodeKind, Workflow, WorkflowNode
 from interlock.workflow.state_machine import (
-    NodePosition,
+    NodeInFrame,
     PastVisit,
     RunStateMachine,
     VisitStatus,
@@ -114,8 +114,8 @@ class NodeVisit:
     ended_us: int | None = None
 
     @property
-    def place(self) -> NodePosition:
-        return NodePosition(self.frame, self.node)
+    def place(self) -> NodeInFrame:
+        return NodeInFrame(self.frame, self.node)
 
     @property
     def is_subworkflow(self) -> bool:
@@ -156,7 +156,7 @@ class RunState:
             visit.kind is NodeKind.step and visit.status is VisitStatus.completed for visit in self.visits
         )
 
-    def newest(self, place: NodePosition) -> NodeVisit:
+    def newest(self, place: NodeInFrame) -> NodeVisit:
         return next(visit for visit in reversed(self.visits) if visit.place == place)
 
     @property

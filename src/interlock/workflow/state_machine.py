@@ -17,7 +17,7 @@ ROOT = ""
 MAX_MOVES = 10_000
 
 
-class NodePosition(NamedTuple):
+class NodeInFrame(NamedTuple):
     """A node in a frame. A subworkflow visit has its own frame: `polish#2/` is its second visit."""
 
     frame: str
@@ -30,10 +30,10 @@ class NodePosition(NamedTuple):
     def is_inside(self) -> bool:
         return self.frame != ROOT
 
-    def outside(self) -> "NodePosition":
+    def outside(self) -> "NodeInFrame":
         """The subworkflow node that contains this frame."""
         steps = self.frame.rstrip("/").split("/")
-        return NodePosition("".join(f"{step}/" for step in steps[:-1]), steps[-1].partition("#")[0])
+        return NodeInFrame("".join(f"{step}/" for step in steps[:-1]), steps[-1].partition("#")[0])
 
 
 class VisitStatus(StrEnum):
@@ -54,14 +54,14 @@ class VisitStatus(StrEnum):
 class PastVisit(NamedTuple):
     """One visit of a node, as far as it matters for the next move."""
 
-    place: NodePosition
+    place: NodeInFrame
     status: VisitStatus
     outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EnterNode:
-    place: NodePosition
+    place: NodeInFrame
     visit: int
 
 
@@ -69,7 +69,7 @@ class EnterNode:
 class CompleteNode:
     """Complete a node. `edge` is the edge taken; an end has none."""
 
-    place: NodePosition
+    place: NodeInFrame
     outcome: str
     edge: WorkflowEdge | None
 
@@ -78,14 +78,14 @@ class CompleteNode:
 class WorkOnStep:
     """Run the step that was entered last."""
 
-    place: NodePosition
+    place: NodeInFrame
 
 
 @dataclass(frozen=True, slots=True)
 class MarkNodeFailed:
     """The next node is unclear: the run waits here for a person."""
 
-    place: NodePosition
+    place: NodeInFrame
     reason: str
 
 
@@ -103,7 +103,7 @@ class AbandonRun:
 
 Move = EnterNode | CompleteNode | WorkOnStep | MarkNodeFailed | FinishRun | AbandonRun
 # A node to process: to be entered, or left with an outcome.
-_Todo = tuple[NodePosition, str | None] | None
+_Todo = tuple[NodeInFrame, str | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class WorkflowSet:
             workflow = self.workflows[workflow.nodes[step.partition("#")[0]].workflow]
         return workflow
 
-    def node(self, place: NodePosition) -> WorkflowNode:
+    def node(self, place: NodeInFrame) -> WorkflowNode:
         return self.workflow_in(place.frame).nodes[place.node]
 
 
@@ -130,10 +130,10 @@ class RunStateMachine:
     book: WorkflowSet
     seen: Sequence[PastVisit] = ()
     artifacts: Mapping[str, str] = field(default_factory=dict)
-    _visits: Counter[NodePosition] = field(default_factory=Counter)
+    _visits: Counter[NodeInFrame] = field(default_factory=Counter)
     # Includes unfinished visits: each had its own frame.
-    _entered: Counter[NodePosition] = field(default_factory=Counter)
-    _outcomes: dict[NodePosition, str] = field(default_factory=dict)
+    _entered: Counter[NodeInFrame] = field(default_factory=Counter)
+    _outcomes: dict[NodeInFrame, str] = field(default_factory=dict)
     _steps: int = 0
 
     def __post_init__(self) -> None:
@@ -146,17 +146,17 @@ class RunStateMachine:
                 self._steps += self._is_step(place)
 
     def begin(self) -> tuple[Move, ...]:
-        return self._moves(NodePosition(ROOT, self.book.workflow_in(ROOT).start), None)
+        return self._moves(NodeInFrame(ROOT, self.book.workflow_in(ROOT).start), None)
 
-    def advance(self, done: NodePosition, outcome: str) -> tuple[Move, ...]:
+    def advance(self, done: NodeInFrame, outcome: str) -> tuple[Move, ...]:
         """The moves after a step with that outcome, which may be empty."""
         return self._moves(done, outcome)
 
-    def reenter(self, place: NodePosition) -> tuple[Move, ...]:
+    def reenter(self, place: NodeInFrame) -> tuple[Move, ...]:
         """The moves that enter an unfinished node again."""
         return self._moves(place, None)
 
-    def refusal(self, place: NodePosition, outcome: str) -> str:
+    def refusal(self, place: NodeInFrame, outcome: str) -> str:
         """Why a step cannot have that outcome now; empty if it can."""
         workflow = self.book.workflow_in(place.frame)
         known = workflow.outcomes_of(place.node)
@@ -167,14 +167,14 @@ class RunStateMachine:
         found = self._way(place, outcome)
         return found if isinstance(found, str) else ""
 
-    def allowed(self, place: NodePosition) -> tuple[str, ...]:
+    def allowed(self, place: NodeInFrame) -> tuple[str, ...]:
         """The outcomes that an edge accepts now."""
         known = self.book.workflow_in(place.frame).outcomes_of(place.node) or (DONE,)
         return tuple(outcome for outcome in known if not isinstance(self._way(place, outcome), str))
 
     # -- moving --
 
-    def _moves(self, place: NodePosition, outcome: str | None) -> tuple[Move, ...]:
+    def _moves(self, place: NodeInFrame, outcome: str | None) -> tuple[Move, ...]:
         """Move until a step is to be run, or nothing more can be done.
 
         Without an outcome, enter the node.
@@ -189,7 +189,7 @@ class RunStateMachine:
             todo = self._enter(place, moves) if outcome is None else self._leave(place, outcome, moves)
         return tuple(moves)
 
-    def _enter(self, place: NodePosition, moves: list[Move]) -> _Todo:
+    def _enter(self, place: NodeInFrame, moves: list[Move]) -> _Todo:
         node = self.book.node(place)
         if stop := self._too_often(place, node):
             moves.append(AbandonRun(stop))
@@ -200,7 +200,7 @@ class RunStateMachine:
         match node.kind:
             case NodeKind.subworkflow:
                 inside = place.inside(self._entered[place])
-                return NodePosition(inside, self.book.workflow_in(inside).start), None
+                return NodeInFrame(inside, self.book.workflow_in(inside).start), None
             case NodeKind.step:
                 moves.append(WorkOnStep(place))
                 return None
@@ -208,7 +208,7 @@ class RunStateMachine:
                 return self._end(place, node, moves)
         return place, ""
 
-    def _leave(self, place: NodePosition, outcome: str, moves: list[Move]) -> _Todo:
+    def _leave(self, place: NodeInFrame, outcome: str, moves: list[Move]) -> _Todo:
         way = self._way(place, outcome)
         if isinstance(way, str):
             moves.append(MarkNodeFailed(place, way))
@@ -218,9 +218,9 @@ class RunStateMachine:
         self._outcomes[place] = came_to
         self._steps += self._is_step(place)
         moves.append(CompleteNode(place, came_to, way))
-        return NodePosition(place.frame, way.target), None
+        return NodeInFrame(place.frame, way.target), None
 
-    def _end(self, place: NodePosition, node: WorkflowNode, moves: list[Move]) -> _Todo:
+    def _end(self, place: NodeInFrame, node: WorkflowNode, moves: list[Move]) -> _Todo:
         self._outcomes[place] = node.outcome
         moves.append(CompleteNode(place, node.outcome, None))
         if place.is_inside:
@@ -228,7 +228,7 @@ class RunStateMachine:
         moves.append(FinishRun(node.outcome))
         return None
 
-    def _too_often(self, place: NodePosition, node: WorkflowNode) -> str:
+    def _too_often(self, place: NodeInFrame, node: WorkflowNode) -> str:
         if self._visits[place] >= node.max_visits:
             return f"{node.name} was visited {node.max_visits} times, the maximum"
         most = self.book.workflow_in(ROOT).max_steps
@@ -236,12 +236,12 @@ class RunStateMachine:
             return f"it took {most} steps, the maximum"
         return ""
 
-    def _is_step(self, place: NodePosition) -> bool:
+    def _is_step(self, place: NodeInFrame) -> bool:
         return self.book.node(place).kind is NodeKind.step
 
     # -- choosing --
 
-    def _way(self, place: NodePosition, outcome: str) -> WorkflowEdge | str:
+    def _way(self, place: NodeInFrame, outcome: str) -> WorkflowEdge | str:
         """The edge to take, or why there is none."""
         workflow = self.book.workflow_in(place.frame)
         ways, node = workflow.edges_from(place.node), workflow.nodes[place.node]
@@ -270,19 +270,19 @@ class RunStateMachine:
         named = ", ".join(edge.label for edge in labelled)
         return f"{place.node} did not choose an edge" + (f" (valid: {named})" if named else "")
 
-    def _holds(self, edge: WorkflowEdge, place: NodePosition, outcome: str) -> bool:
+    def _holds(self, edge: WorkflowEdge, place: NodeInFrame, outcome: str) -> bool:
         def lookup(path: tuple[str, ...]) -> Value:
             return self._lookup(path, place, outcome)
 
         return edge.condition is None or edge.condition.holds(lookup)
 
-    def _lookup(self, path: tuple[str, ...], place: NodePosition, outcome: str) -> Value:
+    def _lookup(self, path: tuple[str, ...], place: NodeInFrame, outcome: str) -> Value:
         first, second = path
         if first == "artifacts":
             return self.artifacts.get(second)
         if path == ("run", "steps"):
             return self._steps
-        asked = NodePosition(place.frame, first)
+        asked = NodeInFrame(place.frame, first)
         if second == "visits":
             return self._visits[asked]
         if asked == place and self.book.node(place).kind is not NodeKind.decision:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.budget import UsageCost, UsageTotals
+from interlock.agent.limit_stops import LimitStop, format_duration
 from interlock.agent.limit_tracker import PastCall, PriorUsage
-from interlock.agent.limits import ControlLimits, LimitStop, format_duration
+from interlock.agent.limits import ControlLimits
 from interlock.agent.repetition import arguments_fingerprint
 from interlock.config.limits import TaskLimitSettings
 from interlock.config.settings_report import setting_names

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.denial_policy import DenialPolicy, suggest_alternative
+from interlock.agent.limit_stops import LimitStop, ModelHint
 from interlock.agent.limit_tracker import PastCall, PriorUsage
-from interlock.agent.limits import ControlLimits, LimitStop, ModelHint
+from interlock.agent.limits import ControlLimits
 from interlock.agent.repetition import arguments_fingerprint
 from interlock.core.errors import ErrorCode
 from interlock.log.task_events import ControlLimitReached

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.agent.limit_stops import LimitStop, ModelHint
 from interlock.agent.limit_tracker import PastCall
-from interlock.agent.limits import ControlLimits, LimitStop, ModelHint
+from interlock.agent.limits import ControlLimits
 from interlock.agent.repetition import (
     RepetitionDetector,
     arguments_fingerprint,

@@ -6,10 +6,10 @@ import gc
 import pytest
 
 from interlock.runtime.agent_handler import AgentHandler
-from interlock.runtime.attempt import LeaseLost
 from interlock.runtime.live_stream import LiveStream
+from interlock.runtime.run_handler import LeaseLost
 from interlock.runtime.task_handler import FailedOutcome
-from tests.unit.runtime.test_attempt import Trial
+from tests.unit.runtime.test_run_handler import Trial
 
 
 class SlowToEnd:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.commands.builtin_rules import BUILTIN_RULES
+from interlock.commands.destructive_command_rules import BUILTIN_RULES
 from interlock.commands.judge import SHOWN, CommandJudge, RefusedCommand, check_examples
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ConfigurationError

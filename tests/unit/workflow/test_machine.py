@@ -12,7 +12,7 @@ from interlock.workflow.state_machine import (
     EnterNode,
     FinishRun,
     MarkNodeFailed,
-    NodePosition,
+    NodeInFrame,
     PastVisit,
     RunStateMachine,
     VisitStatus,
@@ -29,7 +29,7 @@ class Run:
         self.book = WorkflowSet(workflows[0].name, {each.name: each for each in workflows})
         self.seen: list[PastVisit] = []
         self.artifacts: dict[str, str] = {}
-        self.at: NodePosition | None = None
+        self.at: NodeInFrame | None = None
         self.end: object = None
         self.take(self.walk().begin())
 
@@ -57,13 +57,13 @@ class Run:
                 case FinishRun() | AbandonRun():
                     self.end = move
 
-    def close(self, place: NodePosition, status: VisitStatus, outcome: str) -> None:
+    def close(self, place: NodeInFrame, status: VisitStatus, outcome: str) -> None:
         at = max(n for n, seen in enumerate(self.seen) if seen.place == place)
         assert self.seen[at].status is VisitStatus.active
         self.seen[at] = PastVisit(place, status, outcome)
 
     @property
-    def completed(self) -> list[tuple[NodePosition, str]]:
+    def completed(self) -> list[tuple[NodeInFrame, str]]:
         return [(seen.place, seen.outcome) for seen in self.seen if seen.status is VisitStatus.completed]
 
 
@@ -107,7 +107,7 @@ def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
 def test_a_step_that_lists_its_outcomes_must_say_one():
     run = Run(reviewed()).come_to().come_to().come_to("")
     assert run.end == MarkNodeFailed(
-        NodePosition("", "review"), "review did not name its outcome (one of: approve, needs_work)"
+        NodeInFrame("", "review"), "review did not name its outcome (one of: approve, needs_work)"
     )
 
 
@@ -134,7 +134,7 @@ def test_labels_are_chosen_by_the_step_and_a_default_by_nobody():
     assert Run(workflow).come_to("yes").end == FinishRun("b")
     assert Run(workflow).come_to("no").end == FinishRun("c")
     unsaid = Run(workflow).come_to("")
-    assert unsaid.end == MarkNodeFailed(NodePosition("", "a"), "a did not choose an edge (valid: yes, no)")
+    assert unsaid.end == MarkNodeFailed(NodeInFrame("", "a"), "a did not choose an edge (valid: yes, no)")
     with_default = small(edge("a", "b", "yes"), edge("a", "c", "no", default=True))
     assert Run(with_default).come_to("").end == FinishRun("c")
 
@@ -151,7 +151,7 @@ def test_a_label_with_a_condition_is_open_only_while_it_holds():
 def test_two_conditions_that_hold_are_a_clear_fault():
     workflow = small(edge("a", "b", condition="true", line=4), edge("a", "c", condition="true", line=9))
     assert Run(workflow).come_to("").end == MarkNodeFailed(
-        NodePosition("", "a"), "more than one condition holds at a (lines 4 and 9); only one may hold"
+        NodeInFrame("", "a"), "more than one condition holds at a (lines 4 and 9); only one may hold"
     )
 
 
@@ -171,8 +171,8 @@ def test_a_subworkflow_runs_in_a_frame_of_its_own_and_its_end_is_its_outcome():
     run.come_to("no")
     assert run.at == ("sub#2/", "a")
     assert run.come_to("yes").end == FinishRun("b")
-    assert (NodePosition("", "sub"), "c") in run.completed
-    assert (NodePosition("", "sub"), "b") in run.completed
+    assert (NodeInFrame("", "sub"), "c") in run.completed
+    assert (NodeInFrame("", "sub"), "b") in run.completed
 
 
 # -- any graph -----------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def workflows(draw) -> Workflow:
 def test_any_run_moves_along_edges_ends_and_keeps_what_it_completed(workflow, outcomes):
     """Also where the checks would have refused the graph: the machine itself is what holds."""
     run = Run(workflow)
-    before: list[tuple[NodePosition, str]] = []
+    before: list[tuple[NodeInFrame, str]] = []
     for outcome in [*outcomes, *[""] * 40]:
         came_from: list[WorkflowEdge] = []
         for move in run.moves:

@@ -15,7 +15,7 @@ from interlock.core.text import escape_control_characters
 from interlock.questions.fields import ChoiceOption, FieldType, FormField
 from interlock.questions.object_reader import FieldError
 from interlock.questions.widgets import (
-    ActionSelection,
+    ActionsQuestion,
     ActionStyle,
     CommentPolicy,
     Confirmation,
@@ -75,7 +75,7 @@ def _more(widget: Widget) -> list[str]:
             if widget.allow_other:
                 lines.append("Or reply to this message with your own text.")
             return lines
-        case ActionSelection():
+        case ActionsQuestion():
             return _described([(action.label, action.description) for action in widget.actions])
         case Confirmation():
             return ["⚠ This action is dangerous."] if widget.dangerous else []
@@ -105,7 +105,7 @@ def question_buttons(widget: Widget, question_id: str, state: AnswerState) -> Bu
     match widget:
         case Selection():
             return _selection_buttons(widget, question_id, state)
-        case ActionSelection():
+        case ActionsQuestion():
             labels = [
                 f"{'⚠ ' * (action.style is ActionStyle.danger)}{action.label}" for action in widget.actions
             ]
@@ -222,7 +222,7 @@ def apply_button(widget: Widget, state: AnswerState, action: str) -> AnswerStep 
     match widget:
         case Selection():
             return _chosen(widget, state, action)
-        case ActionSelection():
+        case ActionsQuestion():
             number = _number(action, "o", len(widget.actions))
             return None if number is None else CompleteAnswer({"action": widget.actions[number].id})
         case Confirmation():
@@ -309,7 +309,7 @@ def apply_reply(widget: Widget, state: AnswerState, words: str) -> AnswerStep | 
                 return None
             rating = {"rating": state["rating"]} if "rating" in state else {}
             return CompleteAnswer(rating | ({"comment": said} if said else {}))
-        case Confirmation() | ActionSelection():
+        case Confirmation() | ActionsQuestion():
             return None
         case _:
             assert_never(widget)

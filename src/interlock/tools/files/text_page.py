@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from interlock.core.text import sanitize_text
-from interlock.redaction.private_key_blocks import LONGEST_OPENING, may_be_inside_block, open_block_header
+from interlock.redaction.open_key_block import LONGEST_OPENING, may_be_inside_block, open_block_header
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.files.text_format import TextFormat
 

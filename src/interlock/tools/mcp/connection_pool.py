@@ -21,8 +21,8 @@ from interlock.sandbox.jobs import SandboxBackend, SandboxUnavailable
 from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot
 from interlock.tools.mcp.errors import McpServerError
+from interlock.tools.mcp.lazy_sandbox import LazySandbox
 from interlock.tools.mcp.managed_connection import ManagedConnection, wait_uncancelled
-from interlock.tools.mcp.sandbox_provider import SandboxProvider
 from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
 from interlock.tools.mcp.server_job import LaunchCeiling, resolve_values, server_job
 
@@ -69,7 +69,7 @@ class McpConnectionPool:
     def __init__(
         self,
         grounds: LaunchCeiling,
-        walls: SandboxProvider,
+        walls: LazySandbox,
         redactor: Redactor,
         log: EventLog,
     ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interlock.redaction.private_key_blocks import LONGEST_OPENING, open_block_header
+from interlock.redaction.open_key_block import LONGEST_OPENING, open_block_header
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Job, JobExit, JobLimits, RunningJob, SandboxBackend, system_paths
 from interlock.sandbox.jobs import JobOutput as Pipe

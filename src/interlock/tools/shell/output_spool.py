@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from interlock.core.file_removal import remove_tree
+from interlock.core.remove_tree import remove_tree
 from interlock.sandbox.undo_store import state_write_error
 
 # Per stream; output beyond it is read and discarded.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import ErrorClass, ErrorCode, ToolError
-from interlock.log.kinds import ToolCallRestored
+from interlock.log.kinds import ProtectedRestoredInCall
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import ExitReason, JobLimits, SandboxBackend, SandboxUnavailable
@@ -212,7 +212,7 @@ class ShellTool(BaseTool):
         log = self._services.log
         if not restored or log is None:
             return
-        event = ToolCallRestored(
+        event = ProtectedRestoredInCall(
             call_id=context.call_id,
             tool_name=self.name,
             mode=context.mode.value,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from interlock.sandbox.backend_selection import BackendSelection
 
 
-class SandboxProvider:
+class LazySandbox:
     """`given` is None if no sandbox was selected, as for commands that run nothing."""
 
     def __init__(

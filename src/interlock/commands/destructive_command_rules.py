@@ -1,6 +1,6 @@
 """The built-in rules: commands that are plainly destructive, or change permissions.
 
-Rules about devices are in `device_rules.py`, those about the machine itself in `system_rules.py`.
+Rules about devices are in `device_rules.py`, those about the machine itself in `machine_rules.py`.
 
 They are advice in addition to the sandbox. What they cannot see is left to it, and so is everything that is
 destructive only inside the opened directories.
@@ -9,9 +9,9 @@ destructive only inside the opened directories.
 from interlock.commands import rules as tests
 from interlock.commands.device_rules import DEVICE_RULES
 from interlock.commands.extraction import SELF_STARTING
+from interlock.commands.machine_rules import MACHINE_RULES
 from interlock.commands.rules import CommandRule
 from interlock.commands.sensitive_paths import PathClass
-from interlock.commands.system_rules import MACHINE_RULES
 
 _NAME_IT = "Name the file or folder inside the working folder to remove."
 _TELL = "Tell the user what is needed; they can do it themselves."

@@ -15,7 +15,7 @@ from interlock.core.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from interlock.runtime.attempt import AttemptInterrupts, LeaseLost, ResumeLater, attempt
+from interlock.runtime.run_handler import AttemptInterrupts, LeaseLost, ResumeLater, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.sessions.leases import Lease
