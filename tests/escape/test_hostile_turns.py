@@ -9,14 +9,8 @@ from interlock.agent.events import TaskEnded, ToolDenied, ToolResultInfo
 from interlock.agent.limits import ControlLimits
 from interlock.agent.resume import past_calls
 from interlock.config.modes import ToolMode
-from interlock.models.provider import (
-    FinishReason,
-    ModelReply,
-    ModelRequest,
-    ModelStreamItem,
-    RequestedCall,
-    TokenUsage,
-)
+from interlock.core.token_usage import TokenUsage
+from interlock.models.provider import FinishReason, ModelReply, ModelRequest, ModelStreamItem, RequestedCall
 from interlock.sessions.models import Message, Role
 from interlock.tools.result import ToolResult
 from tests.escape.loop_watch import watched_loop

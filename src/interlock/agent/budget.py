@@ -11,7 +11,7 @@ from typing import Self
 
 from interlock.agent.limit_stops import LimitStop, out_of_budget, without_price
 from interlock.agent.limits import ControlLimits
-from interlock.models.provider import TokenUsage
+from interlock.core.token_usage import TokenUsage
 
 _MILLION = 1_000_000
 

@@ -16,7 +16,7 @@ from interlock.agent.limits import ControlLimits
 from interlock.agent.repetition import RepetitionDetector, arguments_fingerprint, call_fingerprint
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.core.text import escape_control_characters
-from interlock.models.provider import TokenUsage
+from interlock.core.token_usage import TokenUsage
 from interlock.tools.result import ToolResult
 
 _LONGEST_NAME = 64

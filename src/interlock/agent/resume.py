@@ -16,9 +16,10 @@ from interlock.agent.limit_tracker import PastCall, PriorUsage
 from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result, unknown_outcome_result
 from interlock.agent.session_and_day_usage import add_usage
 from interlock.config.modes import ToolMode
+from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.db.driver import DbConnection, Row
 from interlock.log.kinds import merge_payload
-from interlock.models.provider import NO_USAGE, FinishReason, ModelReply, RequestedCall, TokenUsage
+from interlock.models.provider import FinishReason, ModelReply, RequestedCall
 from interlock.questions.rows import Question, QuestionStatus, questions_of
 from interlock.redaction.redactor import MARK
 from interlock.sessions.models import Message, Role

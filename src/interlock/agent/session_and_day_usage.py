@@ -8,9 +8,9 @@ import orjson
 
 from interlock.agent.budget import PriceTable, UsageCost, UsageTotals
 from interlock.agent.limits import ControlLimits
+from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
-from interlock.models.provider import NO_USAGE, TokenUsage
 
 OF_SESSION = "SELECT facts FROM events WHERE stream = ? AND kind = 'turn.completed'"
 SINCE = "SELECT facts FROM events WHERE kind = 'turn.completed' AND time_us >= ?"

@@ -25,9 +25,9 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt
 from interlock.core.threads import DaemonThreadPool
+from interlock.core.token_usage import TokenUsage
 from interlock.db.driver import DbConnection
 from interlock.log.stream_appender import EventScope
-from interlock.models.provider import TokenUsage
 from interlock.policy.authority import Authority
 from interlock.policy.delegation import DelegatedAuthority, child_policy
 from interlock.redaction.redactor import MARK

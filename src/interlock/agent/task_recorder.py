@@ -19,11 +19,12 @@ from interlock.agent.model_turn import TurnRequest
 from interlock.agent.tool_calls import PendingWrite, ToolCallBatchResult, TurnScope
 from interlock.config.modes import ToolMode
 from interlock.core.logging import StructuredLogger
+from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.log import task_events
 from interlock.log.event import Event
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventReceipt, EventScope
 from interlock.log.writer import EventLog
-from interlock.models.provider import NO_USAGE, FinishReason, ModelError, ModelReply, TokenUsage, ToolChoice
+from interlock.models.provider import FinishReason, ModelError, ModelReply, ToolChoice
 from interlock.policy.authority import Authority
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
@@ -82,6 +83,7 @@ class TaskRecorder:
         self._assignment = assignment
         self._conversation = conversation
         self._model = model
+        self._agent = ""
         self._scope = assignment.scope
         self._writing: list[_Writing] = []
         self._used = used
@@ -92,9 +94,10 @@ class TaskRecorder:
             self._note(*(self._log.draft(event, self._scope) for event in events))
 
     def begin(self, agent: AgentDefinition | None) -> None:
+        self._agent = agent.name if agent else ""
         started = task_events.AgentStarted(
             task_id=self._assignment.scope.task or "",
-            agent=agent.name if agent else "",
+            agent=self._agent,
             agent_hash=agent.sha256 if agent else "",
             model=self._model,
         )
@@ -147,9 +150,7 @@ class TaskRecorder:
             raise AssertionError("the model call must end with a reply or raise")
         reply = replace(given, tool_calls=self._conversation.with_unique_ids(given.tool_calls))
         usage = _used(question, reply)
-        self._used = TokenUsage(
-            self._used.input_tokens + usage.input_tokens, self._used.output_tokens + usage.output_tokens
-        )
+        self._used += usage
         now = asyncio.get_running_loop().time()
         began, first = question.began, question.first_piece
         completed = task_events.TurnCompletedEvent(
@@ -161,6 +162,8 @@ class TaskRecorder:
             latency_ms=round((now - began) * 1000, 3),
             first_piece_ms=None if first is None else round((first - began) * 1000, 3),
             model=self._model,
+            agent=self._agent,
+            actor=self._assignment.who,
         )
         self._say(self._draft_of(reply, turn.authority), turn, completed)
         return reply, usage
@@ -220,7 +223,14 @@ class TaskRecorder:
         return TaskEnded("failed", str(error))
 
     async def _fail(self, control: LimitTracker, error: str, error_class: str) -> None:
-        self.note([task_events.AgentFailed(turns=control.turns, error=error, error_class=error_class)])
+        failed = task_events.AgentFailed(
+            turns=control.turns,
+            error=error,
+            error_class=error_class,
+            agent=self._agent,
+            actor=self._assignment.who,
+        )
+        self.note([failed])
         await self._settled()
 
     async def close(self, end: ToolCallBatchResult) -> None:

@@ -91,6 +91,8 @@ class AgentFailed(Event):
     turns: int
     error: str
     error_class: str
+    agent: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +110,10 @@ class TurnStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompletedEvent(Event):
+    """The model answered. `agent` and `actor`, for whom it works, may be empty."""
+
     kind = "turn.completed"
-    outside = ()
+    outside = ("agent", "actor")
     turn: int
     finish_reason: str
     tool_calls: int
@@ -118,6 +122,8 @@ class TurnCompletedEvent(Event):
     latency_ms: float
     first_piece_ms: float | None = None
     model: str = ""
+    agent: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

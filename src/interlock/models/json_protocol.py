@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import orjson
 
+from interlock.core.token_usage import TokenUsage
 from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
 from interlock.models.message_decoding import EndpointMessage, decode_messages
 from interlock.models.message_encoding import assistant_message, system_message, user_message
@@ -24,7 +25,6 @@ from interlock.models.provider import (
     ModelStreamItem,
     ModelTextDelta,
     RequestedCall,
-    TokenUsage,
     ToolChoice,
 )
 from interlock.models.stream_accumulator import new_call_id

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from interlock.models.provider import ModelReply, ModelRequest, ModelStreamItem, ModelTextDelta, TokenUsage
+from interlock.core.token_usage import TokenUsage
+from interlock.models.provider import ModelReply, ModelRequest, ModelStreamItem, ModelTextDelta
 
 _PIECE = 12
 

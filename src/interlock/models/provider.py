@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from interlock.core.errors import InterlockError
+from interlock.core.token_usage import TokenUsage
 
 
 class ToolChoice(StrEnum):
@@ -34,15 +35,6 @@ class RequestedCall:
     call_id: str
     name: str
     arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    input_tokens: int
-    output_tokens: int
-
-
-NO_USAGE = TokenUsage(0, 0)
 
 
 class FinishReason(StrEnum):

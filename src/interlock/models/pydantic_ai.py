@@ -18,6 +18,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from interlock.core.errors import ConfigurationError
+from interlock.core.token_usage import TokenUsage
 from interlock.models.message_decoding import EndpointMessage, decode_messages
 from interlock.models.provider import (
     FinishReason,
@@ -28,7 +29,6 @@ from interlock.models.provider import (
     ModelStreamItem,
     ModelTextDelta,
     RequestedCall,
-    TokenUsage,
     ToolChoice,
 )
 from interlock.models.server_errors import error_text

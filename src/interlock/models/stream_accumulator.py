@@ -5,14 +5,8 @@ from typing import Any
 
 import orjson
 
-from interlock.models.provider import (
-    FinishReason,
-    ModelError,
-    ModelFault,
-    ModelReply,
-    RequestedCall,
-    TokenUsage,
-)
+from interlock.core.token_usage import TokenUsage
+from interlock.models.provider import FinishReason, ModelError, ModelFault, ModelReply, RequestedCall
 from interlock.models.server_errors import error_from_stream, unreadable_reply_error
 
 _FINISHED = {

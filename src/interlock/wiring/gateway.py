@@ -5,6 +5,7 @@ from typing import Any
 
 from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
+from interlock.core.token_usage import TokenUsage
 from interlock.feed.follow import FeedHub, FeedRenderer
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.auth import CredentialService
@@ -13,7 +14,6 @@ from interlock.gateway.frame_encoding import frames_from_entry, live_text_frame
 from interlock.gateway.guard import HostAndOriginPolicy, RequestGuard
 from interlock.gateway.server import GatewayServer, ListenAddress, listening_socket
 from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo
-from interlock.models.provider import TokenUsage
 from interlock.models.provider_factory import DEMO
 from interlock.policy.policy import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod

@@ -6,16 +6,10 @@ from contextlib import aclosing
 import orjson
 import pytest
 
+from interlock.core.token_usage import TokenUsage
 from interlock.models.message_encoding import assistant_message, tool_message, user_message
 from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
-from interlock.models.provider import (
-    FinishReason,
-    ModelRequest,
-    ModelTextDelta,
-    RequestedCall,
-    TokenUsage,
-    ToolChoice,
-)
+from interlock.models.provider import FinishReason, ModelRequest, ModelTextDelta, RequestedCall, ToolChoice
 from tests.harness.model_answers import (
     MODEL,
     Delay,

@@ -15,15 +15,9 @@ from pydantic_ai.models.test import TestModel
 
 from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError
+from interlock.core.token_usage import TokenUsage
 from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
-from interlock.models.provider import (
-    FinishReason,
-    ModelFault,
-    ModelRequest,
-    RequestedCall,
-    TokenUsage,
-    ToolChoice,
-)
+from interlock.models.provider import FinishReason, ModelFault, ModelRequest, RequestedCall, ToolChoice
 from interlock.models.provider_factory import PROVIDERS, create_provider
 from interlock.models.pydantic_ai import PydanticAIProvider
 from tests.integration.models.asking import QUESTION, asked, failed

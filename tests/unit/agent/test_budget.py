@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from interlock.agent.budget import NO_COST, Price, PriceTable, UsageCost, UsageTotals
 from interlock.agent.limit_tracker import PriorUsage
 from interlock.agent.limits import ControlLimits
-from interlock.models.provider import TokenUsage
+from interlock.core.token_usage import TokenUsage
 from tests.unit.agent.controlled import PRICES, control
 
 

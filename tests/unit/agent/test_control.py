@@ -15,8 +15,8 @@ from interlock.agent.repetition import arguments_fingerprint
 from interlock.config.limits import TaskLimitSettings
 from interlock.config.settings_report import setting_names
 from interlock.core.errors import ErrorCode
+from interlock.core.token_usage import TokenUsage
 from interlock.log.kinds import KINDS
-from interlock.models.provider import TokenUsage
 from interlock.tools.result import ToolResult
 from tests.unit.agent.controlled import DENIED, PRICES, Clock, control, failed
 

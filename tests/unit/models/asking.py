@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
+from interlock.core.token_usage import TokenUsage
 from interlock.models.message_encoding import user_message
 from interlock.models.provider import (
     ModelError,
@@ -13,7 +14,6 @@ from interlock.models.provider import (
     ModelRequest,
     ModelStreamItem,
     ModelTextDelta,
-    TokenUsage,
 )
 
 QUESTION = ModelRequest((user_message("Hello?"),))

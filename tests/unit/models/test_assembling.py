@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.core.token_usage import TokenUsage
 from interlock.models import stream_accumulator
-from interlock.models.provider import FinishReason, ModelError, ModelFault, ModelReply, TokenUsage
+from interlock.models.provider import FinishReason, ModelError, ModelFault, ModelReply
 from interlock.models.stream_accumulator import MAX_CALLS, StreamAccumulator
 from tests.harness.model_answers import call_chunks, call_delta, chunk, text_chunks, usage_chunk
 from tests.unit.models.assembled import assembled

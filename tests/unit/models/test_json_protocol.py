@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.core.token_usage import TokenUsage
 from interlock.models.json_protocol import JsonProtocolProvider
 from interlock.models.json_reply import (
     InvalidReply,
@@ -23,7 +24,6 @@ from interlock.models.provider import (
     ModelReply,
     ModelRequest,
     RequestedCall,
-    TokenUsage,
     ToolChoice,
 )
 from tests.harness.case_tables import each_row

@@ -20,6 +20,7 @@ KEYS = {
     "settings_versions": "version",
     "stream_heads": "stream",
     "tasks": "id",
+    "usage": "session_id, task, quarter, kind, name, agent, actor",
 }
 # Missing credentials grant no access; a backup has none.
 MAY_BE_GONE = frozenset({"credentials"})

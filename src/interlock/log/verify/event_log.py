@@ -24,6 +24,7 @@ from interlock.log.verify.questions import QuestionVerifier
 from interlock.log.verify.runs import RunVerifier
 from interlock.log.verify.sessions import SessionVerifier
 from interlock.log.verify.settings import SettingsVerifier
+from interlock.log.verify.usage import UsageVerifier
 
 STREAMS = """
 SELECT stream FROM stream_heads UNION SELECT stream FROM events
@@ -110,7 +111,7 @@ def _faults_of(
         SessionVerifier(),
         SettingsVerifier(),
     )
-    access = CredentialVerifier()
+    access, usage = CredentialVerifier(), UsageVerifier()
     for stored in iter_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -130,6 +131,7 @@ def _faults_of(
         session.take(stored)
         grants.take(stored)
         access.take(stored)
+        usage.take(stored)
         if stored.cursor.position <= position:
             yield LogFault(
                 stream, header.seq, "broken", "its position in the order of all events was changed"
@@ -139,7 +141,7 @@ def _faults_of(
     if connection.query(COUNT_TEXTS, (stream,))[0][0] != texts:
         yield LogFault(stream, expected_seq, "broken", "the search index has a text that no event has")
     for seq, what, detail in chain.from_iterable(
-        told.compare(connection, stream) for told in (questions, runs, session, grants, access)
+        told.compare(connection, stream) for told in (questions, runs, session, grants, access, usage)
     ):
         yield LogFault(stream, seq, what, detail)
 

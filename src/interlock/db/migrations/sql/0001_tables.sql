@@ -82,6 +82,25 @@ CREATE INDEX events_turns ON events (time_us) WHERE kind = 'turn.completed';
 CREATE INDEX events_problems ON events (time_us)
 WHERE kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed');
 
+-- The sums of counted events, for budgets and statistics (log/usage.py).
+CREATE TABLE usage (
+    session_id TEXT NOT NULL,
+    task {SORTED_TEXT} NOT NULL,
+    quarter BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    events BIGINT NOT NULL,
+    calls BIGINT NOT NULL,
+    input_tokens BIGINT NOT NULL,
+    output_tokens BIGINT NOT NULL,
+    milliseconds BIGINT NOT NULL,
+    PRIMARY KEY (session_id, task, quarter, kind, name, agent, actor)
+);
+
+CREATE INDEX usage_quarter ON usage (quarter);
+
 CREATE TABLE session_leases (
     session_id TEXT NOT NULL PRIMARY KEY,
     token BIGINT NOT NULL,

@@ -1,0 +1,15 @@
+"""Tokens that a model read and wrote."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    input_tokens: int
+    output_tokens: int
+
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+NO_USAGE = TokenUsage(0, 0)
