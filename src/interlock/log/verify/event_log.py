@@ -1,13 +1,13 @@
 """Checks the whole log and reports the first fault of each stream: broken, missing or cut off."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 
 from interlock.core.errors import SessionNotFound, StoreError
 from interlock.db.driver import DbConnection
-from interlock.log.checkpoint import HASH_AT, Anchor, store_id
+from interlock.log.checkpoint import Anchor
 from interlock.log.hash_chain import GENESIS, chain_hash, hash_content
 from interlock.log.kinds import (
     SYSTEM_STREAM,
@@ -19,6 +19,7 @@ from interlock.log.kinds import (
 from interlock.log.message_rows import READ_MESSAGE, content_hash
 from interlock.log.read import StoredEvent, iter_stream
 from interlock.log.recorded_erasures import RecordedErasures
+from interlock.log.verify.checkpoints import CheckpointVerifier, Coverage
 from interlock.log.verify.credentials import CredentialVerifier
 from interlock.log.verify.database_schema import missing_tables, schema_anomalies
 from interlock.log.verify.questions import QuestionVerifier
@@ -61,6 +62,8 @@ class VerificationReport:
     messages: int = 0
     erased: int = 0
     checkpoints: int = 0
+    anchors: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
     faults: list[LogFault] = field(default_factory=list)
 
     @property
@@ -69,7 +72,11 @@ class VerificationReport:
 
 
 def verify(
-    connection: DbConnection, *, anchor: Anchor | None = None, only: str | None = None
+    connection: DbConnection,
+    *,
+    anchors: Iterable[Anchor] = (),
+    trusted_keys: Collection[str] = (),
+    only: str | None = None,
 ) -> VerificationReport:
     """Check every stream, or one and the checkpoints over it. Reports at most one fault of each."""
     report = VerificationReport(
@@ -81,23 +88,30 @@ def verify(
     report.faults.extend(
         LogFault(SYSTEM_STREAM, 0, "broken", part) for part in schema_anomalies(connection)
     )
-    streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
+    streams = {only} if only else {str(row[0]) for row in connection.query(STREAMS)}
     if only and not connection.query(KNOWN, (only, only)):
         raise SessionNotFound(f"the log has no events of {only}")
+    anchors = list(anchors)
+    checkpoints = CheckpointVerifier(connection, anchors=anchors, trusted=trusted_keys)
+    report.anchors, report.coverage = len(anchors), checkpoints.coverage
     erasures = RecordedErasures(connection)
-    for stream in streams:
+    # The system stream says what the checkpoints cover of the others.
+    for stream in (SYSTEM_STREAM, *sorted(streams - {SYSTEM_STREAM})):
         report.streams += 1
-        report.faults.extend(_first_fault(connection, stream, report, erasures))
-    if anchor is not None:
-        report.faults.extend(_faults_of_anchor(connection, anchor))
+        report.faults.extend(_first_fault(connection, stream, report, erasures, checkpoints))
+    report.faults.extend(starmap(LogFault, checkpoints.faults_of_anchors()))
     return report
 
 
 def _first_fault(
-    connection: DbConnection, stream: str, report: VerificationReport, erasures: RecordedErasures
+    connection: DbConnection,
+    stream: str,
+    report: VerificationReport,
+    erasures: RecordedErasures,
+    checkpoints: CheckpointVerifier,
 ) -> list[LogFault]:
     try:
-        return list(islice(_faults_of(connection, stream, report, erasures), 1))
+        return list(islice(_faults_of(connection, stream, report, erasures, checkpoints), 1))
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
@@ -105,7 +119,11 @@ def _first_fault(
 
 
 def _faults_of(
-    connection: DbConnection, stream: str, report: VerificationReport, erasures: RecordedErasures
+    connection: DbConnection,
+    stream: str,
+    report: VerificationReport,
+    erasures: RecordedErasures,
+    checkpoints: CheckpointVerifier,
 ) -> Iterator[LogFault]:
     expected_seq, chained, position = 0, GENESIS, 0
     questions, runs, session, grants = (
@@ -123,6 +141,7 @@ def _faults_of(
         report.events += 1
         yield from _faults_of_event(stored, chained, erasures)
         yield from _faults_of_what_it_covers(connection, stored, report)
+        yield from starmap(LogFault, checkpoints.take(stored))
         if header.kind.startswith("ask_user."):
             questions.take(header.seq, stored.event())
         if header.kind.startswith(("run.", "node.")):
@@ -136,6 +155,8 @@ def _faults_of(
             )
         chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
+    if stream == SYSTEM_STREAM:
+        yield from starmap(LogFault, checkpoints.finish_system_stream())
     for row in connection.query(MESSAGES_WITHOUT_EVENT, (stream,)):
         yield LogFault(stream, row[0], "broken", "no event describes this transcript row")
     for seq, what, detail in chain.from_iterable(
@@ -164,7 +185,7 @@ def _faults_of_event(stored: StoredEvent, chained: bytes, erasures: RecordedEras
 def _faults_of_what_it_covers(
     connection: DbConnection, stored: StoredEvent, report: VerificationReport
 ) -> Iterator[LogFault]:
-    """Check what an event authenticates: a message, settings, an authority, or other streams' heads."""
+    """Check what an event authenticates: a message, settings or an authority."""
     if stored.is_erased:
         report.erased += 1
         yield from _faults_of_erasure(connection, stored)
@@ -181,7 +202,6 @@ def _faults_of_what_it_covers(
             yield LogFault(header.stream, header.seq, "broken", "its authority does not match its digest")
     elif isinstance(event, LogCheckpoint):
         report.checkpoints += 1
-        yield from _faults_of_checkpoint(connection, stored, event)
 
 
 def _faults_of_erasure(connection: DbConnection, stored: StoredEvent) -> Iterator[LogFault]:
@@ -215,20 +235,6 @@ def _faults_of_message(
         yield LogFault(stream, seq, "broken", "its transcript row was changed")
 
 
-def _faults_of_checkpoint(
-    connection: DbConnection, stored: StoredEvent, event: LogCheckpoint
-) -> Iterator[LogFault]:
-    which = f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq}"
-    for stream, seq, expected in event.heads:
-        rows = connection.query(HASH_AT, (stream, seq))
-        if not rows:
-            yield LogFault(stream, seq, "cut", f"{which} covers it")
-        elif bytes(rows[0][0]).hex() != expected:
-            yield LogFault(stream, seq, "broken", f"{which} has a different one")
-        elif rows[0][1] >= stored.cursor.position:
-            yield LogFault(stream, seq, "broken", f"{which} covers it, but it was moved after that")
-
-
 def _faults_of_head(
     connection: DbConnection, stream: str, last_seq: int, chained: bytes
 ) -> Iterator[LogFault]:
@@ -241,14 +247,3 @@ def _faults_of_head(
         yield LogFault(stream, last_seq + 1, "cut", f"the head says that the last event is #{seq}")
     elif seq < last_seq or bytes(head_hash) != chained:
         yield LogFault(stream, last_seq, "broken", "the head does not match the last event")
-
-
-def _faults_of_anchor(connection: DbConnection, anchor: Anchor) -> Iterator[LogFault]:
-    if store_id(connection) != anchor.store_id:
-        yield LogFault(SYSTEM_STREAM, anchor.seq, "broken", "the anchor belongs to another store")
-        return
-    rows = connection.query(HASH_AT, (SYSTEM_STREAM, anchor.seq))
-    if not rows:
-        yield LogFault(SYSTEM_STREAM, anchor.seq, "cut", "the anchored checkpoint is missing")
-    elif bytes(rows[0][0]) != anchor.hash:
-        yield LogFault(SYSTEM_STREAM, anchor.seq, "broken", "the anchored checkpoint is different")
