@@ -19,6 +19,9 @@ from typing import Any
 
 Entry = dict[str, Any]
 
+# The key and the signature at the end are of Ed25519, which the standard library cannot check.
+_ANCHOR = r"interlock-anchor:1:([0-9a-f]{32}):(\d+):([0-9a-f]{64})(?::[0-9a-f]{64}:[0-9a-f]{128})?"
+
 HEADER = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
 
 
@@ -162,7 +165,7 @@ class Check:
         self.messages += 1
 
     def hold_to(self, anchor: str) -> None:
-        match = re.fullmatch(r"interlock-anchor:1:([0-9a-f]{32}):(\d+):([0-9a-f]{64})", anchor.strip())
+        match = re.fullmatch(_ANCHOR, anchor.strip())
         if match is None:
             raise Broken("this is not an anchor; give the whole line that `events anchor` printed")
         if self.checkpoints.get((int(match[2]), match[1])) != match[3]:

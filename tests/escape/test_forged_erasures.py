@@ -50,7 +50,7 @@ async def test_an_erased_checkpoint_does_not_free_what_its_anchor_holds(store: S
     anchor = await write_checkpoint(store.log)
     await forge_sweep(store, SYSTEM_STREAM, anchor.seq)
     remove(store, session)
-    (fault,) = faults(store, anchor=anchor)
+    (fault,) = faults(store, anchors=[anchor])
     assert f"system #{anchor.seq}" in fault
     assert "header and facts" in fault
 

@@ -271,7 +271,7 @@ async def test_nothing_beside_the_chain_decides_what_a_checkpoint_covers(store):
     anchor = await write_checkpoint(store.log)
     store.execute("DELETE FROM events WHERE stream = ?", session)
     store.execute("DELETE FROM stream_heads WHERE stream = ?", session)
-    assert any("cut" in fault for fault in faults(store, anchor=anchor))
+    assert any("cut" in fault for fault in faults(store, anchors=[anchor]))
 
 
 async def test_an_event_cannot_be_moved_behind_the_checkpoint_that_saw_it(sqlite_store):

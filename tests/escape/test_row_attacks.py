@@ -66,7 +66,7 @@ async def test_a_session_that_is_gone_with_all_its_rows_is_told_by_a_checkpoint_
     store.execute("DELETE FROM events WHERE stream = 'system'")
     store.execute("UPDATE stream_heads SET seq = 0, hash = ? WHERE stream = 'system'", b"\0" * 32)
     assert faults(store) == []
-    assert "anchored checkpoint is missing" in faults(store, anchor=anchor)[0]
+    assert "anchored checkpoint is missing" in faults(store, anchors=[anchor])[0]
 
 
 async def test_the_system_stream_cannot_go_as_a_whole(store: StoreHarness):

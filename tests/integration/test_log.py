@@ -314,5 +314,5 @@ async def test_a_checkpoint_holds_the_heads_that_moved(store):
     assert [(head[0], head[1]) for head in a.heads] == sorted([(one, 2), (two, 1)])
     assert [(head[0], head[1]) for head in b.heads] == [(two, 2)]
     assert b.previous_checkpoint_seq == first.seq
-    assert report(store, anchor=first).ok
-    assert report(store, anchor=second).ok
+    assert report(store, anchors=[first]).ok
+    assert report(store, anchors=[second]).ok

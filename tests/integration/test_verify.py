@@ -138,15 +138,15 @@ async def test_a_cut_that_takes_the_checkpoint_along_is_only_seen_by_an_anchor(s
     store.execute("DELETE FROM events WHERE stream = 'system'")
     store.execute("UPDATE stream_heads SET seq = 0, hash = ? WHERE stream = 'system'", b"\0" * 32)
     assert faults(store) == []
-    assert faults(store, anchor=anchor) == [(SYSTEM_STREAM, anchor.seq, "cut")]
+    assert faults(store, anchors=[anchor]) == [(SYSTEM_STREAM, anchor.seq, "cut")]
 
 
 async def test_an_anchor_of_another_history_or_another_store_does_not_fit(store):
     await filled(store)
     anchor = await write_checkpoint(store.log)
-    assert faults(store, anchor=anchor) == []
-    assert faults(store, anchor=replace(anchor, hash=b"\1" * 32))[0][2] == "broken"
-    assert faults(store, anchor=replace(anchor, store_id="0" * 32))[0][2] == "broken"
+    assert faults(store, anchors=[anchor]) == []
+    assert faults(store, anchors=[replace(anchor, hash=b"\1" * 32)])[0][2] == "broken"
+    assert faults(store, anchors=[replace(anchor, store_id="0" * 32)])[0][2] == "broken"
 
 
 async def test_an_anchor_is_one_line_that_can_be_kept_on_paper(store):
@@ -189,7 +189,7 @@ async def test_one_session_is_checked_together_with_the_checkpoints_over_it(stor
             *(previous, chained, session, seq),
         )
     store.execute("UPDATE stream_heads SET hash = ? WHERE stream = ?", chained, session)
-    assert faults(store, only=session, anchor=anchor) == [(session, 5, "broken")]
+    assert faults(store, only=session, anchors=[anchor]) == [(session, 5, "broken")]
     with pytest.raises(SessionNotFound):
         faults(store, only="nobody")
 

@@ -1,4 +1,4 @@
-"""`interlock events`: shows, follows, exports, verifies and anchors the log."""
+"""`interlock events`: shows, follows, exports, verifies, signs and anchors the log."""
 
 import asyncio
 import sys
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from interlock.log.process_tree import ProcessTree
     from interlock.log.read import LogCursor
     from interlock.log.tree import EventNode
+    from interlock.log.verify.event_log import VerificationReport
 
 app = App(name="events", help="Read and verify the event log.", help_format="plaintext")
 
@@ -201,9 +202,13 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
     from interlock.log.checkpoint import Anchor
     from interlock.log.verify.event_log import verify as check
 
-    known = Anchor.parse(anchor) if anchor else None
+    anchors = [Anchor.parse(anchor)] if anchor else []
     async with open_cli_runtime() as runtime:
-        report = await runtime.database.read(lambda db: check(db, anchor=known, only=session))
+        trusted = runtime.settings.proof.trusted_keys
+        report = await runtime.database.read(
+            lambda db: check(db, anchors=anchors, trusted_keys=trusted, only=session)
+        )
+    coverage = report.coverage
     if json:
         print_json(
             {
@@ -213,6 +218,11 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
                 "messages": report.messages,
                 "erased": report.erased,
                 "checkpoints": report.checkpoints,
+                "signed": coverage.signed,
+                "key": coverage.key,
+                "anchors": report.anchors,
+                "after_checkpoint": coverage.unchecked_events,
+                "after_anchor": coverage.unanchored_events,
                 "faults": [
                     {"stream": f.stream, "seq": f.seq, "what": f.what, "detail": f.detail}
                     for f in report.faults
@@ -227,12 +237,26 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
             f"streams, {report.messages} messages, {report.checkpoints} checkpoints, "
             f"{report.erased} with erased content"
         )
-        if report.ok and known is None:
-            note(
-                "to detect a log that was replaced as a whole, keep a line of `interlock events "
-                "anchor` elsewhere"
-            )
+        if report.ok:
+            _print_coverage(report)
     return ExitCode.ok if report.ok else ExitCode.failed
+
+
+def _print_coverage(report: "VerificationReport") -> None:
+    """What is not covered: a right log can still be one that was rewritten as a whole."""
+    coverage = report.coverage
+    if coverage.signed:
+        note(
+            f"signed by {coverage.key}: {coverage.signed} checkpoints; "
+            f"{coverage.unchecked_events} events came after the last one"
+        )
+    if coverage.anchor_seq:
+        note(f"{coverage.unanchored_events} events came after the newest anchor and are not covered by it")
+    else:
+        note(
+            "to detect a log that was replaced as a whole, keep a line of `interlock events "
+            "anchor` elsewhere"
+        )
 
 
 @app.command
@@ -276,11 +300,11 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
 
 @app.command
 async def anchor(*, json: AsJson = False) -> int:
-    """Record a checkpoint over all streams and print an anchor line to keep elsewhere."""
+    """Record a signed checkpoint over all streams and print an anchor line to keep elsewhere."""
     from interlock.log.checkpoint import write_checkpoint
 
     async with open_cli_runtime() as runtime:
-        line = str(await write_checkpoint(runtime.log))
+        line = str(await write_checkpoint(runtime.log, runtime.signing_keys))
     if json:
         print_json({"anchor": line})
     else:
@@ -288,6 +312,45 @@ async def anchor(*, json: AsJson = False) -> int:
         note(
             "store this line where this machine cannot change it; to check it: events verify --anchor LINE"
         )
+    return ExitCode.ok
+
+
+@app.command
+async def rotate_key(
+    *, to: Path | None = None, lost: Annotated[bool, Parameter(negative=())] = False, json: AsJson = False
+) -> int:
+    """Replace the key that signs checkpoints. The old key signs the new one, and is then removed.
+
+    Parameters
+    ----------
+    to
+        A file with the new Ed25519 private key in PEM, for EVENT_SIGNING_KEY_FILE. Default: a new key in
+        the state directory.
+    lost
+        The old key is lost and signs nothing: `events verify` reports the change until the new public key
+        is in EVENT_TRUSTED_KEYS.
+    """
+    from interlock.log.checkpoint import rotate_key as replace_key
+    from interlock.log.checkpoint import signing_key_of, write_checkpoint
+    from interlock.log.signing import SigningKeyMissing
+    from interlock.wiring import local_actor
+
+    async with open_cli_runtime() as runtime:
+        keys = runtime.signing_keys
+        new = keys.next(await runtime.database.read(signing_key_of), to)
+        old = await replace_key(runtime.log, keys, new, who=local_actor(), is_lost=lost)
+        keys.remove(old)
+        try:
+            await write_checkpoint(runtime.log, keys)
+        except SigningKeyMissing:
+            note(f"EVENT_SIGNING_KEY_FILE must name {to} before the next checkpoint can be written")
+    if json:
+        print_json({"key": new.public, "replaced": old})
+    else:
+        print_line(new.public)
+        note(f"this key signs checkpoints from now on; it replaces {old}")
+        if lost:
+            note("where the log is verified, add it to EVENT_TRUSTED_KEYS, after the keys before it")
     return ExitCode.ok
 
 

@@ -20,6 +20,7 @@ from interlock.config.image import ImageSettings
 from interlock.config.limits import TaskLimitSettings
 from interlock.config.nats import NatsSettings
 from interlock.config.openai import OpenAISettings
+from interlock.config.proof import ProofSettings
 from interlock.config.redaction import RedactionSettings
 from interlock.config.session import SessionSettings
 from interlock.config.settings_group import SettingsGroup, Words, split_words
@@ -62,6 +63,7 @@ class Settings(SettingsGroup):
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     nats: NatsSettings = Field(default_factory=NatsSettings)
     control: TaskLimitSettings = Field(default_factory=TaskLimitSettings)
+    proof: ProofSettings = Field(default_factory=ProofSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
     telegram: TelegramSettings = Field(default_factory=TelegramSettings)
     workspace_dir: Path = Field(default_factory=default_workspace_dir)
@@ -192,6 +194,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         WorkerSettings,
         NatsSettings,
         TaskLimitSettings,
+        ProofSettings,
         ToolSettings,
         TelegramSettings,
     )

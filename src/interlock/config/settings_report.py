@@ -33,7 +33,7 @@ OWN_PREFIXES = (
     "NATS_",
     "CONTROL_",
     "TELEGRAM_",
-    "EVENT_RETENTION",
+    "EVENT_",
     SPEC_PREFIX,
 )
 

@@ -1,80 +1,280 @@
-"""Checkpoints bind all streams together; an anchor is the hash of one, to be kept elsewhere."""
+"""Signed checkpoints bind all streams together; an anchor is the hash of one, to be kept elsewhere."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from interlock.core.errors import BadUsage
-from interlock.db.driver import DbConnection
-from interlock.log.kinds import SYSTEM_STREAM, LogCheckpoint, decode_event
+from interlock.core.errors import BadUsage, UserError
+from interlock.db.driver import DbConnection, Row
+from interlock.log.event import Event
+from interlock.log.hash_chain import now_us
+from interlock.log.kinds import (
+    SYSTEM_STREAM,
+    LogCheckpoint,
+    LogSigned,
+    LogSigningKey,
+    decode_event,
+)
+from interlock.log.read import LOG_START, LogCursor, end_of_log
+from interlock.log.signing import (
+    PUBLIC_KEY_HEX,
+    SIGNATURE_HEX,
+    SigningKey,
+    SigningKeyMissing,
+    SigningKeyStore,
+    is_signed_by,
+)
 from interlock.log.writer import EventLog, Transaction
+
+Kind = TypeVar("Kind", bound=Event)
 
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
 
-CHECKPOINTS = """
-SELECT seq, facts FROM events WHERE stream = 'system' AND kind = 'log.checkpoint' ORDER BY seq
+NEWEST = """
+SELECT seq, facts, hash, coalesce(txid, 0) FROM events
+WHERE stream = 'system' AND kind = ? ORDER BY seq DESC LIMIT 1
 """
 
-HEADS = "SELECT stream, seq, hash FROM stream_heads WHERE seq > 0 AND stream <> 'system' ORDER BY stream"
+ALL_HEADS = (
+    "SELECT stream, seq, hash FROM stream_heads WHERE seq > 0 AND stream <> 'system' ORDER BY stream"
+)
 
-HASH_AT = "SELECT hash, position FROM events WHERE stream = ? AND seq = ?"
+_AFTER = {"sqlite": "0 >= ? AND position > ?", "postgresql": "(txid, position) > (?, ?)"}
 
-_ANCHOR = re.compile(r"interlock-anchor:1:([0-9a-f]{32}):(\d+):([0-9a-f]{64})")
+# The heads of the streams that have events after a cursor. Their number is what a checkpoint costs.
+MOVED_HEADS = {
+    dialect: f"""
+SELECT stream, seq, hash FROM stream_heads
+WHERE stream IN (SELECT stream FROM events WHERE {after} AND stream <> 'system') ORDER BY stream
+"""  # noqa: S608 - a constant
+    for dialect, after in _AFTER.items()
+}
+
+# Checkpoints do not make the next one due.
+UNCOVERED = {
+    dialect: f"""
+SELECT count(*), min(time_us) FROM (
+    SELECT time_us FROM events
+    WHERE {after} AND kind NOT IN ('log.checkpoint', 'log.signed', 'log.signing_key') LIMIT ?
+) AS uncovered
+"""  # noqa: S608 - a constant
+    for dialect, after in _AFTER.items()
+}
+
+_ANCHOR = re.compile(
+    r"(?P<text>interlock-anchor:1:(?P<store>[0-9a-f]{32}):(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64}))"
+    rf"(?::(?P<key>[0-9a-f]{{{PUBLIC_KEY_HEX}}}):(?P<signature>[0-9a-f]{{{SIGNATURE_HEX}}}))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The hash of one checkpoint: enough to prove later that nothing before it was changed."""
+    """The hash of one checkpoint: enough to prove later that nothing before it was changed.
+
+    `key` and `signature` are empty in a store without a signing key.
+    """
 
     store_id: str
     seq: int
     hash: bytes
+    key: str = ""
+    signature: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is signed."""
+        return f"interlock-anchor:1:{self.store_id}:{self.seq}:{self.hash.hex()}"
 
     def __str__(self) -> str:
-        return f"interlock-anchor:1:{self.store_id}:{self.seq}:{self.hash.hex()}"
+        return f"{self.text}:{self.key}:{self.signature}" if self.key else self.text
+
+    def is_genuine(self) -> bool:
+        """Whether the signature is that of the key it names. Without one there is nothing to check."""
+        return not self.key or is_signed_by(self.key, self.signature, self.text)
 
     @classmethod
     def parse(cls, text: str) -> "Anchor":
         match = _ANCHOR.fullmatch(text.strip())
         if match is None:
             raise BadUsage("this is not an anchor; give the whole line that `events anchor` printed")
-        return cls(match[1], int(match[2]), bytes.fromhex(match[3]))
+        return cls(
+            match["store"],
+            int(match["seq"]),
+            bytes.fromhex(match["hash"]),
+            match["key"] or "",
+            match["signature"] or "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointInterval:
+    """When the next checkpoint is due: after this many events, or this long after the first of them."""
+
+    events: int
+    seconds: float
+
+    def is_reached(self, connection: DbConnection) -> bool:
+        since = _covered_through(newest_checkpoint(connection))
+        sql = UNCOVERED[connection.dialect]
+        count, first_us = connection.query(sql, (since.txid, since.position, self.events))[0]
+        return bool(count >= self.events or (count and first_us <= now_us() - self.seconds * 1_000_000))
+
+
+# Due as soon as there is any event that no checkpoint covers.
+ANYTHING_NEW = CheckpointInterval(events=1, seconds=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class NewestCheckpoint:
+    seq: int
+    hash: bytes
+    # Of the writing transaction; 0 on SQLite and after a restore.
+    txid: int
+    event: LogCheckpoint
 
 
 def store_id(connection: DbConnection) -> str:
     return str(connection.query(STORE_ID)[0][0])
 
 
-async def write_checkpoint(log: EventLog) -> Anchor:
-    """Record the heads that moved since the last checkpoint, and return an anchor of the record."""
+def newest_checkpoint(connection: DbConnection) -> NewestCheckpoint | None:
+    for seq, facts, chained, txid in connection.query(NEWEST, (LogCheckpoint.kind,)):
+        event = decode_event(LogCheckpoint.kind, facts)
+        if isinstance(event, LogCheckpoint):
+            return NewestCheckpoint(int(seq), bytes(chained), int(txid), event)
+    return None
 
-    def work(transaction: Transaction) -> Anchor:
+
+def newest_anchor(connection: DbConnection) -> Anchor | None:
+    """The anchor of the newest checkpoint, with its signature as the log has it."""
+    checkpoint = newest_checkpoint(connection)
+    if checkpoint is None:
+        return None
+    anchor = Anchor(checkpoint.event.store_id, checkpoint.seq, checkpoint.hash)
+    for row in connection.query(NEWEST, (LogSigned.kind,)):
+        signed = _decoded(LogSigned, row)
+        if signed.seq == anchor.seq:
+            return _with_signature(anchor, signed)
+    return anchor
+
+
+def signing_key_of(connection: DbConnection) -> str | None:
+    """The public half of the store's signing key, as the log names it."""
+    rows = connection.query(NEWEST, (LogSigningKey.kind,))
+    return _decoded(LogSigningKey, rows[0]).public_key if rows else None
+
+
+async def write_checkpoint(
+    log: EventLog, keys: SigningKeyStore | None = None, *, if_due: CheckpointInterval | None = None
+) -> Anchor | None:
+    """Record the heads that moved since the last checkpoint, and return the anchor of the record.
+
+    Of several processes one writes it: the others find in their transaction that none is due any more.
+    Without `keys` it is not signed, which a store that has a signing key does not allow.
+    """
+
+    def work(transaction: Transaction) -> Anchor | None:
         connection = transaction.connection
         # This locks the head of the system stream: checkpoints are serial.
         transaction.next_seq()
-        previous_seq, covered = _covered(connection)
-        identity = store_id(connection)
-        checkpoint = LogCheckpoint(
-            store_id=identity,
-            previous_checkpoint_seq=previous_seq,
-            heads=[
-                [stream, seq, bytes(head).hex()]
-                for stream, seq, head in connection.query(HEADS)
-                if seq > covered.get(stream, 0)
-            ],
-        )
+        if if_due is not None and not if_due.is_reached(connection):
+            return None
+        key = _signing_key(transaction, keys)
+        checkpoint = _checkpoint(connection)
         recorded = transaction.record(checkpoint)
-        return Anchor(identity, recorded.seq, recorded.hash)
+        anchor = Anchor(checkpoint.store_id, recorded.seq, recorded.hash)
+        if key is None:
+            return anchor
+        signed = LogSigned(seq=anchor.seq, key=key.public, signature=key.sign(anchor.text))
+        transaction.record(signed)
+        return _with_signature(anchor, signed)
 
     return await log.transact(SYSTEM_STREAM, work)
 
 
-def _covered(connection: DbConnection) -> tuple[int, dict[str, int]]:
-    """How far all checkpoints so far reach, read from the chain itself and nothing else."""
-    last = 0
-    covered: dict[str, int] = {}
-    for seq, facts in connection.query(CHECKPOINTS):
-        event = decode_event(LogCheckpoint.kind, facts)
-        last = int(seq)
-        if isinstance(event, LogCheckpoint):
-            covered |= {stream: head_seq for stream, head_seq, _ in event.heads}
-    return last, covered
+async def rotate_key(
+    log: EventLog, keys: SigningKeyStore, new: SigningKey, *, who: str, is_lost: bool = False
+) -> str:
+    """Let `new` sign from now on, and return the public half of the key before it.
+
+    The old key signs the new one, unless it is lost: `verify` then reports the change until the operator
+    trusts the new key.
+    """
+
+    def work(transaction: Transaction) -> str:
+        seq = transaction.next_seq()
+        old = signing_key_of(transaction.connection)
+        if old is None:
+            raise UserError("this store has no signing key yet; `interlock events anchor` makes the first")
+        if old == new.public:
+            raise UserError("this is the present signing key already")
+        text = key_text(store_id(transaction.connection), seq, new.public, old)
+        signature = "" if is_lost else keys.get(old).sign(text)
+        transaction.record(LogSigningKey(who=who, public_key=new.public, replaces=old, signature=signature))
+        return old
+
+    return await log.transact(SYSTEM_STREAM, work)
+
+
+def key_text(store: str, seq: int, public: str, replaces: str) -> str:
+    """What the replaced key signs."""
+    return f"interlock-key:1:{store}:{seq}:{public}:{replaces}"
+
+
+def _signing_key(transaction: Transaction, keys: SigningKeyStore | None) -> SigningKey | None:
+    public = signing_key_of(transaction.connection)
+    if keys is None:
+        if public is not None:
+            raise SigningKeyMissing(f"checkpoints of this store need its signing key ({public[:12]}…)")
+        return None
+    if public is not None:
+        return keys.get(public)
+    # Repeated after a rollback, it finds the file that it made.
+    first = keys.first()
+    transaction.record(LogSigningKey(who="", public_key=first.public, replaces="", signature=""))
+    return first
+
+
+def _checkpoint(connection: DbConnection) -> LogCheckpoint:
+    previous = newest_checkpoint(connection)
+    since = _covered_through(previous)
+    # Before the heads are read: they may be newer, never older.
+    through = end_of_log(connection)
+    if since == LOG_START:
+        rows = connection.query(ALL_HEADS)
+    else:
+        rows = connection.query(MOVED_HEADS[connection.dialect], (since.txid, since.position))
+    known = {stream: seq for stream, seq, _ in previous.event.heads} if previous else {}
+    return LogCheckpoint(
+        store_id=store_id(connection),
+        previous_checkpoint_seq=previous.seq if previous else 0,
+        heads=[
+            [stream, seq, bytes(head).hex()] for stream, seq, head in rows if seq > known.get(stream, 0)
+        ],
+        through=str(through),
+    )
+
+
+def _covered_through(checkpoint: NewestCheckpoint | None) -> LogCursor:
+    """Where the next checkpoint begins. Cursors of a store that was restored since mean nothing here."""
+    if checkpoint is None:
+        return LOG_START
+    through = covered_through(checkpoint.event, checkpoint.txid)
+    return LOG_START if through is None else through
+
+
+def covered_through(event: LogCheckpoint, txid: int) -> LogCursor | None:
+    """The cursor up to which a checkpoint covers everything; None if it was written in another database."""
+    through = LogCursor.parse(event.through)
+    return None if through.txid and not txid else through
+
+
+def _with_signature(anchor: Anchor, signed: LogSigned) -> Anchor:
+    return replace(anchor, key=signed.key, signature=signed.signature)
+
+
+def _decoded(kind: type[Kind], row: Row) -> Kind:
+    event = decode_event(kind.kind, row[1])
+    if not isinstance(event, kind):
+        raise UserError(f"event #{row[0]} of the system stream cannot be read")
+    return event

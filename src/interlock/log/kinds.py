@@ -116,12 +116,43 @@ class AuthorityCompiled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheckpoint(Event):
-    """The heads of all streams that grew since the previous checkpoint, as (stream, seq, hash)."""
+    """The heads of all streams that grew since the previous checkpoint, as (stream, seq, hash).
+
+    Together with the checkpoints before it, it covers every event up to the cursor `through`.
+    """
 
     kind = "log.checkpoint"
+    outside = ()
     store_id: str
     previous_checkpoint_seq: int
     heads: list[list[Any]]
+    through: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSigned(Event):
+    """The signature of the checkpoint with number `seq`, written with it. `key` is the public key."""
+
+    kind = "log.signed"
+    outside = ()
+    seq: int
+    key: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSigningKey(Event):
+    """From here on this key signs checkpoints. `signature` is that of the key that it replaces.
+
+    The first key of a store replaces none. No signature means that the replaced key was lost.
+    """
+
+    kind = "log.signing_key"
+    outside = ()
+    who: str
+    public_key: str
+    replaces: str
+    signature: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +374,8 @@ KINDS: dict[str, type[Event]] = {
         SettingsChanged,
         AuthorityCompiled,
         LogCheckpoint,
+        LogSigned,
+        LogSigningKey,
         LogErased,
         ToolCallStarted,
         ToolCallCompleted,

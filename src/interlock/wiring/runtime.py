@@ -22,6 +22,7 @@ from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
 from interlock.log.retention import RetentionSweeper
+from interlock.log.signing import SigningKeyStore
 from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.inputs import AuthorityInputs
@@ -115,6 +116,8 @@ class Runtime:
     sealed: SealedArgumentStore
     sandbox: BackendSelection
     authority_inputs: AuthorityInputs
+    # The keys that this process can sign checkpoints with.
+    signing_keys: SigningKeyStore
     # None: content is kept for ever.
     retention: RetentionSweeper | None = None
 
@@ -226,6 +229,7 @@ def open_runtime(
         sealed=sealed,
         sandbox=sandbox,
         authority_inputs=authority_inputs,
+        signing_keys=_signing_keys(settings),
         retention=_retention(settings, database, log, sealed),
     )
 
@@ -345,6 +349,12 @@ def _retention(
     return (
         None if days is None else RetentionSweeper(log, database, days, forget_before=sealed.forget_before)
     )
+
+
+def _signing_keys(settings: Settings) -> SigningKeyStore:
+    given = settings.proof.signing_key
+    folder = settings.state_dir / "signing"
+    return SigningKeyStore(folder, None if given is None else given.get_secret_value())
 
 
 def _images(settings: Settings, redactor: Redactor, write_services: WriteServices) -> ImageServices:

@@ -31,7 +31,7 @@ async def test_what_is_read_later_is_kept(archive):
     with store.database.reading() as connection:
         assert find_authority(connection, authority.digest)["genuine"] is True
     assert (await store.settings.current()).settings.tools.fs.enabled is False
-    assert archive.faults(anchor=anchor) == []
+    assert archive.faults(anchors=[anchor]) == []
     assert archive.faults(only=session) == []
 
 

@@ -1,13 +1,13 @@
 """Checks the whole log and reports the first fault of each stream: broken, missing or cut off."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 
 from interlock.core.errors import SessionNotFound, StoreError
 from interlock.db.driver import DbConnection
-from interlock.log.checkpoint import HASH_AT, Anchor, store_id
+from interlock.log.checkpoint import Anchor
 from interlock.log.hash_chain import GENESIS, chain_hash, hash_content
 from interlock.log.kinds import (
     SYSTEM_STREAM,
@@ -18,6 +18,7 @@ from interlock.log.kinds import (
 )
 from interlock.log.read import StoredEvent, iter_stream
 from interlock.log.recorded_erasures import RecordedErasures
+from interlock.log.verify.checkpoints import CheckpointVerifier, Coverage
 from interlock.log.verify.credentials import CredentialVerifier
 from interlock.log.verify.database_schema import missing_tables, schema_anomalies
 from interlock.log.verify.questions import QuestionVerifier
@@ -58,6 +59,8 @@ class VerificationReport:
     messages: int = 0
     erased: int = 0
     checkpoints: int = 0
+    anchors: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
     faults: list[LogFault] = field(default_factory=list)
 
     @property
@@ -66,7 +69,11 @@ class VerificationReport:
 
 
 def verify(
-    connection: DbConnection, *, anchor: Anchor | None = None, only: str | None = None
+    connection: DbConnection,
+    *,
+    anchors: Iterable[Anchor] = (),
+    trusted_keys: Collection[str] = (),
+    only: str | None = None,
 ) -> VerificationReport:
     """Check every stream, or one and the checkpoints over it. Reports at most one fault of each."""
     report = VerificationReport(
@@ -78,23 +85,30 @@ def verify(
     report.faults.extend(
         LogFault(SYSTEM_STREAM, 0, "broken", part) for part in schema_anomalies(connection)
     )
-    streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
+    streams = {only} if only else {str(row[0]) for row in connection.query(STREAMS)}
     if only and not connection.query(KNOWN, (only, only)):
         raise SessionNotFound(f"the log has no events of {only}")
+    anchors = list(anchors)
+    checkpoints = CheckpointVerifier(connection, anchors=anchors, trusted=trusted_keys)
+    report.anchors, report.coverage = len(anchors), checkpoints.coverage
     erasures = RecordedErasures(connection)
-    for stream in streams:
+    # The system stream says what the checkpoints cover of the others.
+    for stream in (SYSTEM_STREAM, *sorted(streams - {SYSTEM_STREAM})):
         report.streams += 1
-        report.faults.extend(_first_fault(connection, stream, report, erasures))
-    if anchor is not None:
-        report.faults.extend(_faults_of_anchor(connection, anchor))
+        report.faults.extend(_first_fault(connection, stream, report, erasures, checkpoints))
+    report.faults.extend(starmap(LogFault, checkpoints.faults_of_anchors()))
     return report
 
 
 def _first_fault(
-    connection: DbConnection, stream: str, report: VerificationReport, erasures: RecordedErasures
+    connection: DbConnection,
+    stream: str,
+    report: VerificationReport,
+    erasures: RecordedErasures,
+    checkpoints: CheckpointVerifier,
 ) -> list[LogFault]:
     try:
-        return list(islice(_faults_of(connection, stream, report, erasures), 1))
+        return list(islice(_faults_of(connection, stream, report, erasures, checkpoints), 1))
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
@@ -102,7 +116,11 @@ def _first_fault(
 
 
 def _faults_of(
-    connection: DbConnection, stream: str, report: VerificationReport, erasures: RecordedErasures
+    connection: DbConnection,
+    stream: str,
+    report: VerificationReport,
+    erasures: RecordedErasures,
+    checkpoints: CheckpointVerifier,
 ) -> Iterator[LogFault]:
     expected_seq, chained, position, texts = 0, GENESIS, 0, 0
     questions, runs, session, grants = (
@@ -120,10 +138,10 @@ def _faults_of(
         report.events += 1
         yield from _faults_of_event(stored, chained, erasures)
         yield from _faults_of_what_it_covers(connection, stored, report)
-        if text := stored.event().searchable_text if stored.content is not None else "":
-            texts += 1
-            if connection.query(READ_TEXT, (stream, header.seq)) != [(text,)]:
-                yield LogFault(stream, header.seq, "broken", "its text in the search index was changed")
+        text = stored.event().searchable_text if stored.content is not None else ""
+        texts += bool(text)
+        yield from _faults_of_text(connection, stored, text)
+        yield from starmap(LogFault, checkpoints.take(stored))
         if header.kind.startswith("ask_user."):
             questions.take(header.seq, stored.event())
         if header.kind.startswith(("run.", "node.")):
@@ -138,6 +156,8 @@ def _faults_of(
             )
         chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
+    if stream == SYSTEM_STREAM:
+        yield from starmap(LogFault, checkpoints.finish_system_stream())
     if connection.query(COUNT_TEXTS, (stream,))[0][0] != texts:
         yield LogFault(stream, expected_seq, "broken", "the search index has a text that no event has")
     for seq, what, detail in chain.from_iterable(
@@ -166,7 +186,7 @@ def _faults_of_event(stored: StoredEvent, chained: bytes, erasures: RecordedEras
 def _faults_of_what_it_covers(
     connection: DbConnection, stored: StoredEvent, report: VerificationReport
 ) -> Iterator[LogFault]:
-    """Check what an event authenticates: a message, settings, an authority, or other streams' heads."""
+    """Check what an event authenticates: a message, settings or an authority."""
     if stored.is_erased:
         report.erased += 1
         return
@@ -181,7 +201,12 @@ def _faults_of_what_it_covers(
             yield LogFault(header.stream, header.seq, "broken", "its authority does not match its digest")
     elif isinstance(event, LogCheckpoint):
         report.checkpoints += 1
-        yield from _faults_of_checkpoint(connection, stored, event)
+
+
+def _faults_of_text(connection: DbConnection, stored: StoredEvent, text: str) -> Iterator[LogFault]:
+    stream, seq = stored.header.stream, stored.header.seq
+    if text and connection.query(READ_TEXT, (stream, seq)) != [(text,)]:
+        yield LogFault(stream, seq, "broken", "its text in the search index was changed")
 
 
 def _faults_of_settings(
@@ -193,20 +218,6 @@ def _faults_of_settings(
         yield LogFault(stream, seq, "missing", f"version {event.version} of the settings is missing")
     elif sha256(str(rows[0][0]).encode()).hexdigest() != event.document_hash:
         yield LogFault(stream, seq, "broken", f"version {event.version} of the settings was changed")
-
-
-def _faults_of_checkpoint(
-    connection: DbConnection, stored: StoredEvent, event: LogCheckpoint
-) -> Iterator[LogFault]:
-    which = f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq}"
-    for stream, seq, expected in event.heads:
-        rows = connection.query(HASH_AT, (stream, seq))
-        if not rows:
-            yield LogFault(stream, seq, "cut", f"{which} covers it")
-        elif bytes(rows[0][0]).hex() != expected:
-            yield LogFault(stream, seq, "broken", f"{which} has a different one")
-        elif rows[0][1] >= stored.cursor.position:
-            yield LogFault(stream, seq, "broken", f"{which} covers it, but it was moved after that")
 
 
 def _faults_of_head(
@@ -221,14 +232,3 @@ def _faults_of_head(
         yield LogFault(stream, last_seq + 1, "cut", f"the head says that the last event is #{seq}")
     elif seq < last_seq or bytes(head_hash) != chained:
         yield LogFault(stream, last_seq, "broken", "the head does not match the last event")
-
-
-def _faults_of_anchor(connection: DbConnection, anchor: Anchor) -> Iterator[LogFault]:
-    if store_id(connection) != anchor.store_id:
-        yield LogFault(SYSTEM_STREAM, anchor.seq, "broken", "the anchor belongs to another store")
-        return
-    rows = connection.query(HASH_AT, (SYSTEM_STREAM, anchor.seq))
-    if not rows:
-        yield LogFault(SYSTEM_STREAM, anchor.seq, "cut", "the anchored checkpoint is missing")
-    elif bytes(rows[0][0]) != anchor.hash:
-        yield LogFault(SYSTEM_STREAM, anchor.seq, "broken", "the anchored checkpoint is different")
