@@ -189,8 +189,6 @@ CREATE INDEX tasks_status_created ON tasks (status, created_us);
 
 CREATE INDEX tasks_created ON tasks (created_us);
 
-CREATE INDEX events_turns ON events (time_us) WHERE kind = 'turn.completed';
-
 CREATE TABLE credentials (
 	id TEXT NOT NULL, 
 	kind TEXT NOT NULL, 
@@ -205,8 +203,6 @@ CREATE TABLE credentials (
 	PRIMARY KEY (id), 
 	CONSTRAINT credentials_hash UNIQUE (hash)
 );
-
-CREATE INDEX events_problems ON events (time_us) WHERE kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed');
 
 CREATE TABLE telegram_bots (
 	bot_id BIGINT NOT NULL, 
@@ -336,8 +332,6 @@ CREATE INDEX events_stream_task ON events (stream, task, seq);
 CREATE INDEX events_stream_kind ON events (stream, kind, seq);
 
 CREATE INDEX stream_heads_time ON stream_heads (time_us, stream);
-
-CREATE INDEX tasks_ended ON tasks (ended_us);
 
 CREATE TABLE usage (
 	session_id TEXT NOT NULL, 

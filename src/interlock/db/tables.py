@@ -21,8 +21,6 @@ RowNumber = BigInteger().with_variant(Integer, "sqlite")
 # Sorts by code point, as in SQLite.
 PlainText = Text().with_variant(Text(collation="C"), "postgresql")
 
-_IS_PROBLEM = "kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed')"
-
 store_info = Table(
     *("store_info", metadata),
     Column("key", Text, primary_key=True),
@@ -93,15 +91,6 @@ events = Table(
     Index("events_stream_task", "stream", "task", "seq"),
     Index("events_stream_kind", "stream", "kind", "seq"),
     Index("events_txid_position", "txid", "position").ddl_if(dialect="postgresql"),
-    # For the day's usage, which is queried before each turn.
-    Index(
-        "events_turns",
-        "time_us",
-        sqlite_where=text("kind = 'turn.completed'"),
-        postgresql_where=text("kind = 'turn.completed'"),
-    ),
-    # For the day's counts of refusals and failures.
-    Index("events_problems", "time_us", sqlite_where=text(_IS_PROBLEM), postgresql_where=text(_IS_PROBLEM)),
 )
 
 # What events count up to, for budgets and statistics (log/usage.py).
@@ -189,7 +178,6 @@ tasks = Table(
     Index("tasks_session_status", "session_id", "status", "message_seq"),
     Index("tasks_status_created", "status", "created_us"),
     Index("tasks_created", "created_us"),
-    Index("tasks_ended", "ended_us"),
 )
 
 # A run of a workflow is a session of kind 'run'; `definition` is the workflow at its start, as text.

@@ -1,12 +1,10 @@
-"""Who may come in over the network, and a day's refusals and failures without reading the whole log."""
+"""Who may come in over the network."""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0010"
 down_revision = "0009"
-
-_IS_PROBLEM = sa.text("kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed')")
 
 
 def upgrade() -> None:
@@ -23,7 +21,4 @@ def upgrade() -> None:
         sa.Column("ended_us", sa.BigInteger),
         sa.Column("ended_by", sa.Text),
         sa.UniqueConstraint("hash", name="credentials_hash"),
-    )
-    op.create_index(
-        "events_problems", "events", ["time_us"], sqlite_where=_IS_PROBLEM, postgresql_where=_IS_PROBLEM
     )

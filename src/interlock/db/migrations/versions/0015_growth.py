@@ -11,7 +11,6 @@ def upgrade() -> None:
     op.create_index("events_stream_task", "events", ["stream", "task", "seq"])
     op.create_index("events_stream_kind", "events", ["stream", "kind", "seq"])
     op.create_index("stream_heads_time", "stream_heads", ["time_us", "stream"])
-    op.create_index("tasks_ended", "tasks", ["ended_us"])
     plain_text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
     op.create_table(
         "usage",
