@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.many_events import LONG_SESSION
-from interlock.agent.resume import LAST_COMPACTION, READ_OWN_OF_TASK, TURNS_WITHIN
-from interlock.agent.session_and_day_usage import OF_SESSION, SINCE
+from interlock.agent.resume import LAST_COMPACTION, READ_OWN_OF_TASK
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, read_entries
 from interlock.feed.follow import NEWEST, OPEN_TURN
@@ -19,6 +18,7 @@ from interlock.log.process_tree import read_process_events
 from interlock.log.read import newest_cursors, read_all
 from interlock.log.stats import read_stats
 from interlock.log.timeline import read_tail, read_timeline
+from interlock.log.usage import read_session_usage, read_task_usage, read_usage_since
 from interlock.log.verify.event_log import verify
 from interlock.runtime.task_rows import FIND_WORK, FIRST_OPEN, LOOK_AT, TO_STOP, list_statement
 from interlock.sessions.manager import READ_SESSION, read_sessions
@@ -71,11 +71,9 @@ def looks(chosen: Chosen) -> dict[str, Look]:
         "worker: a session's next task": lambda db: db.query(FIRST_OPEN, (long,)),
         "worker: what is to stop": lambda db: db.query(TO_STOP),
         "worker: look at a session": lambda db: db.query(LOOK_AT, (long,)),
-        "budget of a day": lambda db: db.query(SINCE, (now - 60_000_000,)),
+        "budget of a day": lambda db: read_usage_since(db, now - 60_000_000),
         "task: its own past": lambda db: db.query(READ_OWN_OF_TASK, (long, task)),
-        "task: what it handed over": lambda db: db.query(
-            TURNS_WITHIN, (long, *(long, task) * 2, len(task) + 1, f"{task}.")
-        ),
+        "task: its usage": lambda db: read_task_usage(db, long, task),
         "task: the last compaction": lambda db: db.query(LAST_COMPACTION, (long,)),
         "task: what was said for it": lambda db: read_task_messages(db, long, chosen.message_seq, task),
         "tool: what was read before": lambda db: db.query(READ_OUTCOMES, (long, 2**62)),
@@ -88,7 +86,7 @@ def by_nature(chosen: Chosen) -> dict[str, Look]:
     now = time.time_ns() // 1000
     return {
         "events tree, processes": read_process_events,
-        "budget of a session": lambda db: db.query(OF_SESSION, (long,)),
+        "budget of a session": lambda db: read_session_usage(db, long),
         "task: what was said before it": lambda db: read_messages_through_task(db, long, task),
         "stats of a day": lambda db: read_stats(db, days=1, now_us=now),
         "search for a word that is nowhere": lambda db: search_sessions(db, "nowhere", limit=20),

@@ -63,7 +63,7 @@ class Writer:
         (recorded,) = await self.store.log.append(self.session, event, scope=EventScope(task, parent))
         return recorded.id
 
-    async def work(self, task: str = "t_1") -> str:
+    async def work(self, task: str = "t_1", second_model: str = "m") -> str:
         """A task with a call and two turns, to its end."""
         queued = await self(
             task_events.TaskQueued(task_id=task, message_seq=2, who="ada", mode="chat_safe"), task=task
@@ -77,7 +77,7 @@ class Writer:
         call = await self(STARTED, first, task)
         await self(completed(4.25), call, task)
         second = await self(turn(2), agent, task)
-        await self(answered(200, 20), second, task)
+        await self(answered(200, 20, second_model), second, task)
         await self(task_events.AgentCompleted(turns=2, input_tokens=300, output_tokens=30), agent, task)
         await self(task_events.TaskFinished(task_id=task, status="done"), begun, task)
         return queued
@@ -93,7 +93,7 @@ async def writer(store: StoreHarness) -> Writer:
     return Writer(store, (await store.sessions.create(opened_by="test", session_id="talk")).id)
 
 
-def told(store: StoreHarness, cost_of=lambda _m, given, taken: Decimal(given + taken) / 1000, **wanted):
+def told(store: StoreHarness, cost_of=lambda _model, tokens: Decimal(tokens.total) / 1000, **wanted):
     with store.database.reading() as connection:
         return read_timeline(connection, session_id="talk", cost_of=cost_of, **{"limit": 100, **wanted})
 
@@ -142,9 +142,9 @@ async def test_a_task_is_a_tree_with_times_tokens_and_costs(store, writer):
 
 
 async def test_a_model_without_a_price_leaves_the_sum_unknown_and_says_what_is_known(store, writer):
-    await writer.work()
-    prices = {100: Decimal(1)}
-    (root,) = told(store, lambda _m, given, _t: prices.get(given), task_id="t_1").roots
+    await writer.work(second_model="n")
+    prices = {"m": Decimal(1)}
+    (root,) = told(store, lambda model, _tokens: prices.get(model), task_id="t_1").roots
     assert (root["cost"], root["cost_at_least"]) == (None, 1.0)
     assert root["tokens"] == {"input": 300, "output": 30}
     assert only([root], "turn.completed", 0)["cost"] == 1.0

@@ -1,10 +1,12 @@
 """Spending in tokens and money, and its limits.
 
-Earlier spending of a session or day comes from the log: the caller reads it and passes it in.
+What a session and a day have used comes from the table `usage`; a `TaskBudget` adds the turns since then.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain
 from typing import Self
@@ -12,8 +14,13 @@ from typing import Self
 from interlock.agent.limit_stops import LimitStop, out_of_budget, without_price
 from interlock.agent.limits import ControlLimits
 from interlock.core.token_usage import TokenUsage
+from interlock.db.database import Database
+from interlock.db.driver import DbConnection
+from interlock.log.usage import read_session_usage, read_usage_since
 
 _MILLION = 1_000_000
+# Other sessions spend too: the totals are read again after this time.
+FRESH_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ NO_COST = UsageCost()
 
 @dataclass(frozen=True, slots=True)
 class UsageTotals:
-    """The session's and today's totals from the log, this task's own turns included."""
+    """The session's and today's totals, this task's own turns included."""
 
     session: UsageCost = NO_COST
     day: UsageCost = NO_COST
@@ -76,6 +83,35 @@ class PriceTable:
 
     def knows(self, model: str) -> bool:
         return model in self._prices
+
+
+class UsageTotalsReader:
+    """Reads the usage totals that one task's limits need, again when they are old."""
+
+    def __init__(
+        self, database: Database, limits: ControlLimits, prices: PriceTable, session_id: str
+    ) -> None:
+        self._database = database
+        self._is_needed = limits.need_usage_totals
+        self._prices = prices
+        self._session_id = session_id
+        self._read_at: float | None = None
+
+    async def history(self) -> UsageTotals | None:
+        """The totals; None if no limit needs them, or the last ones are fresh enough."""
+        now = time.monotonic()
+        if not self._is_needed or (self._read_at is not None and now - self._read_at < FRESH_SECONDS):
+            return None
+        history = await self._database.read(self._read)
+        self._read_at = now
+        return history
+
+    def _read(self, connection: DbConnection) -> UsageTotals:
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        return UsageTotals(
+            session=self._prices.spent(read_session_usage(connection, self._session_id)),
+            day=self._prices.spent(read_usage_since(connection, int(midnight.timestamp()) * 1_000_000)),
+        )
 
 
 class TaskBudget:

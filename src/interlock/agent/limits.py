@@ -39,7 +39,7 @@ class ControlLimits:
 
     @property
     def need_usage_totals(self) -> bool:
-        """Whether any limit covers more than the task, so that usage totals must be read from the log."""
+        """Whether any limit covers more than the task, so that usage totals must be read."""
         return any(
             limit is not None
             for limit in (

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from interlock.agent.budget import PriceTable
+from interlock.agent.budget import PriceTable, UsageTotalsReader
 from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.context import ModelContext
 from interlock.agent.events import AgentEvent, AskUser, TextDelta, TurnCompleted
@@ -15,7 +15,6 @@ from interlock.agent.model_turn import ModelTurnRunner, TurnRequest
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
 from interlock.agent.resume import ResumeState, TaskHistory, read_resume_state
 from interlock.agent.retries import TurnRetries
-from interlock.agent.session_and_day_usage import UsageTotalsReader
 from interlock.agent.task_recorder import TaskAssignment, TaskRecorder
 from interlock.agent.tool_calls import ToolCallBatchResult, ToolCallScheduler, TurnScope
 from interlock.config.modes import ToolMode

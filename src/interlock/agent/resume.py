@@ -14,11 +14,11 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.context import ModelContext
 from interlock.agent.limit_tracker import PastCall, PriorUsage
 from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result, unknown_outcome_result
-from interlock.agent.session_and_day_usage import add_usage
 from interlock.config.modes import ToolMode
 from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.db.driver import DbConnection, Row
 from interlock.log.kinds import merge_payload
+from interlock.log.usage import read_task_usage
 from interlock.models.provider import FinishReason, ModelReply, RequestedCall
 from interlock.questions.rows import Question, QuestionStatus, questions_of
 from interlock.redaction.redactor import MARK
@@ -36,13 +36,6 @@ ORDER BY seq
 """
 READ_OWN_OF_TASK = READ_OWN.format(of_task="task = ?")
 READ_OWN_OF_NONE = READ_OWN.format(of_task="task IS NULL")
-# Delegated tasks count as well. Their events are between the task's own first and last event.
-TURNS_WITHIN = """
-SELECT facts FROM events WHERE stream = ? AND kind = 'turn.completed'
-    AND seq > (SELECT min(seq) FROM events WHERE stream = ? AND task = ?)
-    AND seq <= (SELECT max(seq) FROM events WHERE stream = ? AND task = ?)
-    AND substr(task, 1, ?) = ?
-"""
 # A person creates a session in a mode, switches its mode, or builds a plan.
 LAST_ENTRY = """
 SELECT seq, kind, facts FROM events WHERE stream = ?
@@ -80,8 +73,9 @@ class TaskHistory:
 
     turns: int = 0
     seconds: float = 0.0
-    usage: dict[str, TokenUsage] = field(default_factory=dict)
-    # The tokens of its own turns; `usage` includes delegated tasks.
+    # With those of delegated tasks, by model.
+    usage: Mapping[str, TokenUsage] = field(default_factory=dict)
+    # The tokens of its own turns.
     own_usage: TokenUsage = NO_USAGE
     last_turn: str | None = None
     # How the model's last reply ended.
@@ -179,8 +173,12 @@ def read_task_history(connection: DbConnection, session_id: str, task: str | Non
         else connection.query(READ_OWN_OF_NONE, (session_id,))
     )
     asked = questions_of(connection, session_id, task)
+    own = read_task_usage(connection, session_id, task or "", delegated=False)
     task_history = TaskHistory(
-        seconds=_worked_seconds(rows), questions={each.call_id: each for each in asked}
+        seconds=_worked_seconds(rows),
+        usage=read_task_usage(connection, session_id, task or ""),
+        own_usage=sum(own.values(), NO_USAGE),
+        questions={each.call_id: each for each in asked},
     )
     for event_id, kind, _time_us, facts, content in rows:
         fields = merge_payload(facts, content)
@@ -188,11 +186,6 @@ def read_task_history(connection: DbConnection, session_id: str, task: str | Non
             task_history.last_turn = event_id
             task_history.turns += task is not None
         elif kind == "turn.completed":
-            add_usage(task_history.usage, fields)
-            task_history.own_usage = TokenUsage(
-                task_history.own_usage.input_tokens + fields["input_tokens"],
-                task_history.own_usage.output_tokens + fields["output_tokens"],
-            )
             task_history.finish_reason = FinishReason(fields["finish_reason"])
         elif kind == "agent.started" and task_history.agent is None:
             task_history.agent = (fields["agent"], fields["agent_hash"])
@@ -200,14 +193,7 @@ def read_task_history(connection: DbConnection, session_id: str, task: str | Non
             task_history.limits_reached.add(fields["limit"])
         elif kind.startswith("tool_call."):
             _take_down(task_history.calls, kind, fields)
-    for (facts,) in _turns_within(connection, session_id, task) if task else ():
-        add_usage(task_history.usage, orjson.loads(facts))
     return task_history
-
-
-def _turns_within(connection: DbConnection, session_id: str, task: str) -> list[Row]:
-    prefix, span = f"{task}.", (session_id, task) * 2
-    return connection.query(TURNS_WITHIN, (session_id, *span, len(prefix), prefix))
 
 
 def _since_the_last_request(messages: Sequence[Message]) -> Sequence[Message]:

@@ -9,9 +9,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
-
-import orjson
 
 from interlock.agent.budget import UsageCost
 from interlock.agent.definitions import AgentDefinition, AgentDirectory, AgentInvalid, AgentNotFound
@@ -19,15 +16,14 @@ from interlock.agent.events import TaskEnded, ToolCallInfo, TurnCompleted
 from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
 from interlock.agent.prompt_builder import EarlierPromptInputs, PromptInputs
-from interlock.agent.session_and_day_usage import add_usage
 from interlock.agent.task_recorder import TaskAssignment
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt
 from interlock.core.threads import DaemonThreadPool
-from interlock.core.token_usage import TokenUsage
 from interlock.db.driver import DbConnection
 from interlock.log.stream_appender import EventScope
+from interlock.log.usage import read_task_actor, read_task_usage
 from interlock.policy.authority import Authority
 from interlock.policy.delegation import DelegatedAuthority, child_policy
 from interlock.redaction.redactor import MARK
@@ -43,14 +39,10 @@ MAX_SUBTASKS = 8
 MARGIN_SECONDS = 2.0
 
 # Events within a task come after its own first event.
-_SINCE = "seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)"
-_WITHIN = f"""
-SELECT DISTINCT task FROM events WHERE stream = ? AND {_SINCE} AND substr(task, 1, ?) = ?
-"""  # noqa: S608 - the condition is a constant
-_TURNS_WITHIN = f"""
-SELECT facts FROM events WHERE stream = ? AND {_SINCE} AND kind = 'turn.completed'
-    AND (task = ? OR substr(task, 1, ?) = ?)
-"""  # noqa: S608
+_WITHIN = """
+SELECT DISTINCT task FROM events WHERE stream = ? AND substr(task, 1, ?) = ?
+    AND seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +69,17 @@ class SubagentRunner:
         if parent is None or context.scope.task is None:
             raise _refused("only an agent that works on a task can delegate")
         child = await self._agent(agent)
-        task_id = await self._services.database.read(lambda db: _next_child(db, context))
+        session_id, database = context.session_id, self._services.database
+        task_id = await database.read(lambda db: _next_child(db, context))
+        actor = await database.read(lambda db: read_task_actor(db, session_id, context.scope.task or ""))
         limits = await self._limits(context)
         scope = EventScope(task_id, context.scope.parent)
-        loop = AgentLoop(self._services_for(context.session_id, child, parent, task_id, limits))
-        assignment = TaskAssignment(parent.mode, scope, context.lease_token, context.cancel.is_held)
+        loop = AgentLoop(self._services_for(session_id, child, parent, task_id, limits))
+        assignment = TaskAssignment(
+            parent.mode, scope, context.lease_token, context.cancel.is_held, who=actor
+        )
         answer, ended = "", TaskEnded("failed", "it ended without an answer")
-        async with aclosing(loop.handle_message(context.session_id, task, assignment)) as events:
+        async with aclosing(loop.handle_message(session_id, task, assignment)) as events:
             async for event in events:
                 if isinstance(event, TurnCompleted):
                     answer = event.text
@@ -91,7 +87,9 @@ class SubagentRunner:
                     context.report_progress(f"{child.name}: {event.tool_name}\n")
                 elif isinstance(event, TaskEnded):
                     ended = event
-        used = await self._services.database.read(lambda db: _usage(db, context.session_id, task_id))
+        used = await self._services.database.read(
+            lambda db: read_task_usage(db, context.session_id, task_id)
+        )
         return ToolResult(
             exit_code=0 if ended.status == "done" else 1,
             stdout=f"{answer}\n" if answer else "",
@@ -124,7 +122,7 @@ class SubagentRunner:
     async def _limits(self, context: ToolContext) -> ControlLimits:
         """The limits of a child: its own turns, and what its parent has left of tokens and money."""
         limits, root = self._services.limits, (context.scope.task or "").partition(".")[0]
-        used = await self._services.database.read(lambda db: _usage(db, context.session_id, root))
+        used = await self._services.database.read(lambda db: read_task_usage(db, context.session_id, root))
         spent = self._services.prices.spent(used)
         return replace(
             limits,
@@ -151,22 +149,11 @@ def _next_child(connection: DbConnection, context: ToolContext) -> str:
     if parent.count(".") >= MAX_DEPTH:
         raise _refused(f"a task can be delegated at most {MAX_DEPTH} levels deep")
     prefix = f"{parent}."
-    rows = connection.query(_WITHIN, (context.session_id, context.session_id, parent, len(prefix), prefix))
+    rows = connection.query(_WITHIN, (context.session_id, len(prefix), prefix, context.session_id, parent))
     own = {str(row[0]).removeprefix(prefix).partition(".")[0] for row in rows}
     if len(own) >= MAX_SUBTASKS:
         raise _refused(f"this task has already delegated {MAX_SUBTASKS} tasks, the maximum")
     return f"{prefix}{len(own) + 1}"
-
-
-def _usage(connection: DbConnection, session_id: str, task_id: str) -> dict[str, TokenUsage]:
-    """The usage of a task and all tasks within it, by model name."""
-    prefix = f"{task_id}."
-    usage: dict[str, TokenUsage] = {}
-    parameters = (session_id, session_id, task_id, task_id, len(prefix), prefix)
-    for (facts,) in connection.query(_TURNS_WITHIN, parameters):
-        told: dict[str, Any] = orjson.loads(facts)
-        add_usage(usage, told)
-    return usage
 
 
 def _left(limit: Decimal | None, spent: UsageCost) -> Decimal | None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from interlock.agent.definitions import AgentDirectory
@@ -12,6 +11,7 @@ from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.feed.follow import FeedHub
 from interlock.gateway.protocol import Frame
+from interlock.log.usage import CostOf
 from interlock.log.writer import EventLog
 from interlock.models.configured_models import ConfiguredModels
 from interlock.policy.policy import ToolPolicy
@@ -86,7 +86,6 @@ class GatewayServices:
     # Undo a task's changes to files, or the undo of the given id; the last argument is the actor.
     undo: Callable[[str, str | None, str], Awaitable[Json]]
     mcp: McpAdmin
-    # The price of a model's tokens, if known.
-    cost_of: Callable[[str, int, int], Decimal | None]
+    cost_of: CostOf
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
     threads: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("interlock-gateway"))

@@ -3,16 +3,15 @@
 The output is bounded, and never nested deeper than a JSON parser allows.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
+from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.db.driver import DbConnection
 from interlock.log.read import COLUMNS, StoredEvent, stored_event_from_row
 from interlock.log.tree import payload_of
-
-CostOf = Callable[[str, int, int], Decimal | None]
+from interlock.log.usage import CostOf, cost_json, turn_usage
 
 # Deeper nodes are shown at this depth, as siblings of their parents.
 MAX_DEPTH = 40
@@ -64,35 +63,12 @@ class Timeline:
 
 
 @dataclass(slots=True)
-class _Used:
-    input_tokens: int = 0
-    output_tokens: int = 0
-    # The cost of the turns with a known price; and whether those are all turns.
-    known_cost: Decimal = field(default_factory=Decimal)
-    is_cost_whole: bool = True
-
-    def add(self, other: "_Used") -> None:
-        self.input_tokens += other.input_tokens
-        self.output_tokens += other.output_tokens
-        self.known_cost += other.known_cost
-        self.is_cost_whole &= other.is_cost_whole
-
-    def add_to(self, node: dict[str, Any]) -> None:
-        if not (self.is_cost_whole or self.input_tokens or self.output_tokens):
-            # None of its turns can be read.
-            return
-        node["tokens"] = {"input": self.input_tokens, "output": self.output_tokens}
-        node["cost"] = float(self.known_cost) if self.is_cost_whole else None
-        node["cost_at_least"] = float(self.known_cost)
-
-
-@dataclass(slots=True)
 class _Entry:
     stored: StoredEvent
     node: dict[str, Any]
     above: "_Entry | None"
     depth: int
-    used: _Used | None = None
+    used: dict[str, TokenUsage] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -105,7 +81,7 @@ def read_timeline(
     session_id: str,
     task_id: str | None = None,
     limit: int,
-    cost_of: CostOf = lambda _model, _input, _output: None,
+    cost_of: CostOf = lambda _model, _tokens: None,
 ) -> Timeline:
     """A task from its beginning, or the newest of a session (or of `system`); at most `limit` events."""
     if task_id is None:
@@ -212,21 +188,19 @@ def _add_up(entries: list[_Entry], cost_of: CostOf) -> None:
     """Children follow their parents, so in reverse order every sum is complete."""
     for entry in reversed(entries):
         if entry.kind == "turn.completed":
-            entry.used = _used_by_turn(entry.node["payload"], cost_of)
-        if entry.used is None:
-            continue
+            entry.used = dict([turn_usage(entry.node["payload"])])
         if entry.kind in _SCOPES or entry.kind == "turn.completed":
-            entry.used.add_to(entry.node)
+            entry.node |= _totals(entry.used, cost_of)
         if entry.above is not None:
-            entry.above.used = entry.above.used or _Used()
-            entry.above.used.add(entry.used)
+            above = entry.above.used
+            for model, tokens in entry.used.items():
+                above[model] = above.get(model, NO_USAGE) + tokens
 
 
-def _used_by_turn(payload: Any, cost_of: CostOf) -> _Used:
-    try:
-        given, taken = int(payload["input_tokens"]), int(payload["output_tokens"])
-        cost = cost_of(str(payload.get("model", "")), given, taken)
-    except (TypeError, KeyError, ValueError, AttributeError):
-        # The row is not what was written: the usage is unknown.
-        return _Used(is_cost_whole=False)
-    return _Used(given, taken, cost or Decimal(), cost is not None)
+def _totals(used: Mapping[str, TokenUsage], cost_of: CostOf) -> dict[str, Any]:
+    """Nothing where there are no turns, or none that can be read."""
+    if not any(used):
+        return {}
+    tokens = sum(used.values(), NO_USAGE)
+    shown = {"input": tokens.input_tokens, "output": tokens.output_tokens}
+    return {"tokens": shown, **cost_json(used, cost_of)}

@@ -5,7 +5,8 @@ are never erased: `events verify` counts them again and compares. Budgets, stati
 tasks read their totals here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import orjson
@@ -60,8 +61,12 @@ FROM usage WHERE kind = 'turn' AND {condition} GROUP BY name
 TOKENS_SINCE = TOKENS.format(condition="quarter >= ?")
 TOKENS_OF_SESSION = TOKENS.format(condition="session_id = ?")
 TOKENS_OF_TASK = TOKENS.format(condition="session_id = ? AND task = ?")
-# Delegated tasks are named after the task, with a dot; a slash is the character after it.
-TOKENS_WITHIN_TASK = TOKENS.format(condition="session_id = ? AND (task = ? OR task > ? AND task < ?)")
+# Delegated tasks are named after the task, with a dot; a slash follows it. One range, so that both databases
+# read no other rows.
+TOKENS_WITHIN_TASK = TOKENS.format(
+    condition="session_id = ? AND task >= ? AND task < ? AND (task = ? OR task > ?)"
+)
+ACTOR_OF_TASK = "SELECT actor FROM usage WHERE session_id = ? AND task = ? AND kind = 'turn' LIMIT 1"
 
 
 class CountedEvent(NamedTuple):
@@ -146,6 +151,12 @@ def _subject(kind: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
             return None if facts.get("error_code") == "CANCELLED" else ERROR, _name(facts, "error_class")
 
 
+def turn_usage(facts: Mapping[str, Any]) -> tuple[str, TokenUsage]:
+    """A turn's model and tokens; of a turn that cannot be read, no model and none."""
+    tokens = TokenUsage(_number(facts, "input_tokens"), _number(facts, "output_tokens"))
+    return _name(facts, "model"), tokens
+
+
 def _name(facts: Mapping[str, Any], field: str) -> str:
     return sanitize_text(str(facts.get(field) or ""))[:_LONGEST_NAME]
 
@@ -153,6 +164,19 @@ def _name(facts: Mapping[str, Any], field: str) -> str:
 def _number(facts: Mapping[str, Any], field: str) -> int:
     value = facts.get(field)
     return min(max(round(value), 0), _LARGEST) if isinstance(value, int | float) else 0
+
+
+# -- costs -------------------------------------------------------------------------------------------
+
+# The price of a model's tokens, if known.
+CostOf = Callable[[str, TokenUsage], Decimal | None]
+
+
+def cost_json(used: Mapping[str, TokenUsage], cost_of: CostOf) -> dict[str, float | None]:
+    """The cost, null once a model without a price took part, and the part of it that is known."""
+    costs = [cost_of(model, tokens) if model else None for model, tokens in used.items()]
+    known = float(sum(cost for cost in costs if cost is not None))
+    return {"cost": None if None in costs else known, "cost_at_least": known}
 
 
 # -- totals ------------------------------------------------------------------------------------------
@@ -173,7 +197,13 @@ def read_task_usage(
     """The tokens of a task by model, with or without those of the tasks that it delegated."""
     if not delegated:
         return _tokens(connection, TOKENS_OF_TASK, session_id, task)
-    return _tokens(connection, TOKENS_WITHIN_TASK, session_id, task, f"{task}.", f"{task}/")
+    return _tokens(connection, TOKENS_WITHIN_TASK, session_id, task, f"{task}/", task, f"{task}.")
+
+
+def read_task_actor(connection: DbConnection, session_id: str, task: str) -> str:
+    """The person for whom a task has had turns; empty if unknown."""
+    rows = connection.query(ACTOR_OF_TASK, (session_id, task))
+    return str(rows[0][0]) if rows else ""
 
 
 def _tokens(connection: DbConnection, statement: str, *parameters: object) -> dict[str, TokenUsage]:

@@ -5,7 +5,6 @@ from typing import Any
 
 from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
-from interlock.core.token_usage import TokenUsage
 from interlock.feed.follow import FeedHub, FeedRenderer
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.auth import CredentialService
@@ -121,7 +120,7 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         explain=explain,
         undo=undo,
         mcp=_foreign_tools(runtime),
-        cost_of=lambda model, given, taken: prices.spent({model: TokenUsage(given, taken)}).cost,
+        cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
     )
 
 

@@ -168,6 +168,15 @@ async def test_tokens_of_a_child_count_for_its_parent(harness):
     assert "the limit is 8,000" in task.reason
 
 
+async def test_what_a_child_used_is_counted_for_its_agent_and_the_same_person(harness):
+    ada = await harness([hand(), "ok"], ["msg:Nothing to write."])
+    task = await ada.say(await ada.session())
+    with ada.agent_runtime.runtime.database.reading() as connection:
+        rows = connection.query("SELECT task, agent, actor FROM usage WHERE kind = 'turn' ORDER BY task")
+    assert rows == [(task.id, "", task.who), (f"{task.id}.1", "helper", task.who)]
+    assert task.who
+
+
 async def test_an_unknown_agent_is_refused_with_those_there_are(harness):
     ada = await harness([hand("hlper"), "ok"], ["ok"])
     session = await ada.session()

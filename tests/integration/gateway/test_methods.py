@@ -330,6 +330,10 @@ async def test_figures_count_what_was_done(written):
     assert len(stats["days"]) == 2
     today = stats["days"][-1]
     assert (today["turns"], today["tasks"], today["calls"], today["denials"]) == (2, 1, 1, 0)
+    names = ("turns", "calls", "input_tokens", "output_tokens", "seconds", "cost", "cost_at_least")
+    used = {name: today[name] for name in names}
+    assert stats["by_agent"] == {"": used}
+    assert list(stats["by_actor"].values()) == list(stats["by_session"].values()) == [used]
 
 
 async def test_a_price_that_is_not_known_is_not_nothing(open_harness):

@@ -10,12 +10,13 @@ from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection
 from interlock.gateway.methods.base import Count, Identifier, Method, MethodCall, Seq
 from interlock.gateway.protocol import GatewayErrorCode, MethodParams, NoParams, RequestError
-from interlock.gateway.services import GatewayServices, Json
+from interlock.gateway.services import Json
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM
-from interlock.log.stats import MAX_DAYS, DailyStats, read_stats
+from interlock.log.stats import MAX_DAYS, DailyStats, TurnTotals, read_stats
 from interlock.log.timeline import read_tail, read_timeline
 from interlock.log.tree import event_json
+from interlock.log.usage import CostOf, cost_json
 from interlock.log.verify.event_log import verify as verify_log
 from interlock.runtime.task_rows import TaskStatus, read_request_excerpts
 from interlock.sessions.storable_message import require_session
@@ -175,30 +176,36 @@ async def export(call: MethodCall[EventExportParams]) -> Json:
 
 
 async def stats(call: MethodCall[StatsParams]) -> Json:
-    services, days = call.services, call.params.days
-    found = await services.database.read(lambda db: read_stats(db, days=days, now_us=now_us()))
+    cost_of, days = call.services.cost_of, call.params.days
+    found = await call.services.database.read(lambda db: read_stats(db, days=days, now_us=now_us()))
     return {
-        "days": [_day(services, day) for day in found.days],
+        "days": [_day(day, cost_of) for day in found.days],
         "denials_by_tool": dict(found.denials_by_tool),
         "errors_by_class": dict(found.errors_by_class),
+        **{
+            name: {owner: _totals(totals, cost_of) for owner, totals in shares.items()}
+            for name, shares in (
+                ("by_agent", found.by_agent),
+                ("by_actor", found.by_actor),
+                ("by_session", found.by_session),
+            )
+        },
     }
 
 
-def _day(services: GatewayServices, day: DailyStats) -> Json:
-    costs = [services.cost_of(model, used.input, used.output) for model, used in day.by_model.items()]
-    known = [cost for cost in costs if cost is not None]
+def _day(day: DailyStats, cost_of: CostOf) -> Json:
+    counts = {"date": day.date, "tasks": day.tasks, "denials": day.denials, "errors": day.errors}
+    return counts | _totals(day.totals, cost_of)
+
+
+def _totals(totals: TurnTotals, cost_of: CostOf) -> Json:
     return {
-        "date": day.date,
-        "turns": day.turns,
-        "tasks": day.tasks,
-        "calls": day.calls,
-        "denials": day.denials,
-        "errors": day.errors,
-        "input_tokens": day.input_tokens,
-        "output_tokens": day.output_tokens,
-        # The cost is unknown once a model without a price took part; the other figures are still known.
-        "cost": float(sum(known)) if len(known) == len(costs) else None,
-        "cost_at_least": float(sum(known)),
+        "turns": totals.turns,
+        "calls": totals.calls,
+        "input_tokens": totals.tokens.input_tokens,
+        "output_tokens": totals.tokens.output_tokens,
+        "seconds": totals.milliseconds / 1000,
+        **cost_json(totals.by_model, cost_of),
     }
 
 

@@ -75,13 +75,6 @@ CREATE INDEX events_stream_kind ON events (stream, kind, seq);
 -- only postgresql
 CREATE INDEX events_txid_position ON events (txid, position);
 
--- For the day's usage, which is queried before each turn.
-CREATE INDEX events_turns ON events (time_us) WHERE kind = 'turn.completed';
-
--- For the day's counts of refusals and failures.
-CREATE INDEX events_problems ON events (time_us)
-WHERE kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed');
-
 -- The sums of counted events, for budgets and statistics (log/usage.py).
 CREATE TABLE usage (
     session_id TEXT NOT NULL,
@@ -180,8 +173,6 @@ CREATE INDEX tasks_session_status ON tasks (session_id, status, message_seq);
 CREATE INDEX tasks_status_created ON tasks (status, created_us);
 
 CREATE INDEX tasks_created ON tasks (created_us);
-
-CREATE INDEX tasks_ended ON tasks (ended_us);
 
 -- A run of a workflow is a session of kind 'run'; `definition` is the workflow at its start, as text.
 CREATE TABLE runs (
