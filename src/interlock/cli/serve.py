@@ -118,7 +118,7 @@ async def _serve(agent_runtime: "AgentRuntime", workers: FrontEndWorkers) -> Non
     finally:
         workers.stop()
         await asyncio.wait({working})
-        await runtime.checkpointer.finish()
+        await runtime.finish_housekeeping()
     if not working.cancelled():
         working.result()
     if not stop.is_set():

@@ -86,7 +86,7 @@ async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", workers: "Fr
         await front.flush()
         await front.close()
         await _ended(*others)
-        await agent_runtime.runtime.checkpointer.finish()
+        await agent_runtime.runtime.finish_housekeeping()
     for task in (working, *beside):
         if not task.cancelled():
             task.result()

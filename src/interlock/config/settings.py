@@ -120,6 +120,12 @@ class Settings(SettingsGroup):
         return self
 
     @model_validator(mode="after")
+    def _anchors_have_servers(self) -> "Settings":
+        if self.nats.url is None and any(sink.startswith("nats:") for sink in self.proof.anchors):
+            raise ValueError("EVENT_ANCHORS: nats: sends to the servers of NATS_URL, which is unset")
+        return self
+
+    @model_validator(mode="after")
     def _images_travel_safely(self) -> "Settings":
         allowing = "" if self.image.plain_http else "IMAGE_PLAIN_HTTP"
         reject_unsafe_url(self.image.base_url, "IMAGE_BASE_URL", plain_http=allowing)
@@ -154,7 +160,7 @@ class Settings(SettingsGroup):
                     )
 
     def _files_of_the_operator(self) -> dict[str, Path]:
-        """Files that are read at the start: they decide what is masked and who is trusted."""
+        """They decide what is masked and who is trusted, or prove what the log was."""
         named = {
             "file of REDACTION_RULES": self.redaction.rules,
             "file of GATEWAY_TLS_CERT": self.gateway.tls_cert,
@@ -162,7 +168,8 @@ class Settings(SettingsGroup):
             "file of NATS_TLS_CA": self.nats.tls_ca,
         }
         secrets = {f"file of {name}": path for name, path in secret_files(_GROUPS.values())}
-        return {what: path for what, path in named.items() if path is not None} | secrets
+        anchors = {f"file {path} of EVENT_ANCHORS": path for path in self.proof.anchor_files}
+        return {what: path for what, path in named.items() if path is not None} | secrets | anchors
 
     @property
     def database_url(self) -> str:

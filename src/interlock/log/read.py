@@ -24,6 +24,9 @@ READ_STREAM = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?
 """  # noqa: S608 - the columns are a constant
 
+# PostgreSQL only.
+BEFORE_OPEN_TRANSACTIONS = "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)"
+
 READ_ALL = {
     "sqlite": f"""
 SELECT {COLUMNS} FROM events WHERE 0 >= ? AND position > ? ORDER BY position LIMIT ?
@@ -31,18 +34,18 @@ SELECT {COLUMNS} FROM events WHERE 0 >= ? AND position > ? ORDER BY position LIM
     "postgresql": f"""
 SELECT {COLUMNS} FROM events
 WHERE (txid, position) > (?, ?)
-  AND txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)
+  AND {BEFORE_OPEN_TRANSACTIONS}
 ORDER BY txid, position LIMIT ?
 """,  # noqa: S608
 }
 
 LAST_CURSORS = {
     "sqlite": "SELECT 0, position FROM events ORDER BY position DESC LIMIT ?",
-    "postgresql": """
+    "postgresql": f"""
 SELECT txid, position FROM events
-WHERE txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)
+WHERE {BEFORE_OPEN_TRANSACTIONS}
 ORDER BY txid DESC, position DESC LIMIT ?
-""",
+""",  # noqa: S608
 }
 
 PAGE = 2000

@@ -30,6 +30,8 @@ from interlock.policy.inputs import AuthorityInputs
 from interlock.questions.service import QuestionService
 from interlock.redaction.factory import build_redactor
 from interlock.redaction.redactor import Redactor
+from interlock.runtime.anchor_sender import AnchorSender
+from interlock.runtime.anchor_sinks import AnchorSink, FileSink, JournalSink, NatsSink, WebhookSink
 from interlock.runtime.bus import Bus
 from interlock.runtime.checkpointer import Checkpointer
 from interlock.runtime.task_rows import SESSION_OF
@@ -121,13 +123,19 @@ class Runtime:
     # The keys that this process can sign checkpoints with.
     signing_keys: SigningKeyStore
     checkpointer: Checkpointer
+    anchors: AnchorSender
     # None: content is kept for ever.
     retention: RetentionSweeper | None = None
 
     def housekeeping(self) -> "list[Callable[[], Coroutine[None, None, None]]]":
         """What a process that serves people does to the store besides; each runs until cancelled."""
         sweeping = [] if self.retention is None else [self.retention.run_hourly]
-        return [self.checkpointer.run, *sweeping]
+        return [self.checkpointer.run, self.anchors.run, *sweeping]
+
+    async def finish_housekeeping(self) -> None:
+        """At a clean shutdown, when nothing more is written."""
+        await self.checkpointer.finish()
+        await self.anchors.finish()
 
     async def close(self) -> None:
         await self.mcp.close()
@@ -241,6 +249,7 @@ def open_runtime(
         authority_inputs=authority_inputs,
         signing_keys=keys,
         checkpointer=Checkpointer(database, log, keys, interval),
+        anchors=AnchorSender(database, log, [_anchor_sink(settings, sink) for sink in given.anchors]),
         retention=_retention(settings, database, log, sealed),
     )
 
@@ -366,6 +375,19 @@ def _signing_keys(settings: Settings) -> SigningKeyStore:
     given = settings.proof.signing_key
     folder = settings.state_dir / "signing"
     return SigningKeyStore(folder, None if given is None else given.get_secret_value())
+
+
+def _anchor_sink(settings: Settings, address: str) -> AnchorSink:
+    kind, _, rest = address.partition(":")
+    match kind:
+        case "file":
+            return FileSink(Path(rest))
+        case "journald":
+            return JournalSink()
+        case "nats":
+            return NatsSink(rest, lambda: _nats_servers(settings))
+        case _:
+            return WebhookSink(address)
 
 
 def _images(settings: Settings, redactor: Redactor, write_services: WriteServices) -> ImageServices:

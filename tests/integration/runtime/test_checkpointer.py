@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 
@@ -10,6 +10,7 @@ from interlock.log.checkpoint import CheckpointInterval
 from interlock.log.signing import SigningKeyStore
 from interlock.log.verify.event_log import verify
 from interlock.runtime import checkpointer
+from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.checkpointer import Checkpointer
 from tests.escape.victim import new_session, renamed
 from tests.harness.log_capture import capture_logs
@@ -30,8 +31,8 @@ def open_checkpointer(store: StoreHarness, folder, *, events=1000, seconds=HOUR)
 
 
 @asynccontextmanager
-async def running(*checkpointers: Checkpointer):
-    tasks = [asyncio.create_task(each.run()) for each in checkpointers]
+async def running(*loops: Checkpointer | AnchorSender):
+    tasks = [asyncio.create_task(each.run()) for each in loops]
     try:
         yield
     finally:
@@ -85,4 +86,23 @@ async def test_without_the_key_it_says_so_once_and_goes_on_when_the_key_is_back(
             await asyncio.sleep(0.1)
             assert [line["event"] for line in logs] == ["checkpoint_not_written"]
             shutil.copytree(tmp_path / "signing", tmp_path / "other")
+            await until(lambda: checkpoints(store) == 2)
+
+
+async def test_a_transaction_that_stays_open_causes_no_checkpoint_after_another(postgres_server, tmp_path):
+    """Events after it are left to a later checkpoint, so they must not make the next one due at once."""
+    with (
+        postgres_server.database() as config,
+        closing(open_store(config)) as store,
+        closing(config.connect()) as other,
+    ):
+        await new_session(store)
+        other.begin(write=True)
+        other.query("SELECT pg_current_xact_id()")
+        await new_session(store)
+        async with running(open_checkpointer(store, tmp_path / "signing", events=1)):
+            await until(lambda: checkpoints(store) == 1)
+            await asyncio.sleep(0.1)
+            assert checkpoints(store) == 1
+            other.commit()
             await until(lambda: checkpoints(store) == 2)
