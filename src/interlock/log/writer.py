@@ -14,6 +14,7 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection, RetryTransaction
 from interlock.db.group_commit import GroupCommitWriter, WriteUnit
 from interlock.log.event import Event
+from interlock.log.projections import Projections
 from interlock.log.stream_appender import (
     NO_SCOPE,
     EventDraft,
@@ -125,8 +126,9 @@ class _Unit(WriteUnit):
 class EventLog:
     """Appends to streams and runs changes, durably and in groups."""
 
-    def __init__(self, database: Database, redactor: Redactor) -> None:
+    def __init__(self, database: Database, redactor: Redactor, projections: Projections) -> None:
         self._redactor = redactor
+        self._projections = projections
         self._heads: dict[str, StreamHead] = {}
         self._subscribers: tuple[OnAppend, ...] = ()
         # Deferred appends per lease. After one fails, later ones are rejected until the worker reloads from
@@ -268,7 +270,7 @@ class EventLog:
     def _apply(self, connection: DbConnection, units: Sequence[_Unit]) -> None:
         if len(self._heads) > MAX_CACHED_HEADS:
             self._heads.clear()
-        ledger = StreamAppender(connection, self._heads)
+        ledger = StreamAppender(connection, self._heads, self._projections)
         ledger.lock_heads({unit.stream for unit in units})
         torn: set[int] = set()
         for unit in units:

@@ -70,6 +70,7 @@ from interlock.wiring.authority_inputs import (
     missing_requirements,
 )
 from interlock.wiring.mcp_servers import open_mcp
+from interlock.wiring.projections import PROJECTIONS
 from interlock.wiring.tool_services import build_registry, memory_services, override_modes
 from interlock.workflow.run_store import RunStore
 
@@ -205,7 +206,7 @@ def open_runtime(
     redactor = build_redactor(settings)
     set_log_redaction(redactor.value)
     database = open_database(store_config(settings))
-    log = EventLog(database, redactor)
+    log = EventLog(database, redactor, PROJECTIONS)
     open_modes = settings.session.open_modes | frozenset(opened)
     bus = _open_bus(settings)
     notifier = BusNotifier(bus)
