@@ -11,11 +11,11 @@ from aiohttp import web
 
 from interlock.log.checkpoint import Anchor, write_checkpoint
 from interlock.log.signing import SigningKeyStore
-from interlock.log.verify.event_log import verify
 from interlock.runtime import anchor_sender, anchor_sinks
 from interlock.runtime.anchor_sender import AnchorSender, confirmed_anchors
 from interlock.runtime.anchor_sinks import FileSink, JournalSink, NatsSink, WebhookSink
 from interlock.runtime.nats_bus import NatsServers
+from interlock.wiring.projections import verify
 from tests.escape.victim import new_session
 from tests.harness.external_services import NatsServer
 from tests.harness.log_capture import capture_logs

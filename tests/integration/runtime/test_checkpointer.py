@@ -8,10 +8,10 @@ import pytest
 
 from interlock.log.checkpoint import CheckpointInterval
 from interlock.log.signing import SigningKeyStore
-from interlock.log.verify.event_log import verify
 from interlock.runtime import checkpointer
 from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.checkpointer import Checkpointer
+from interlock.wiring.projections import verify
 from tests.escape.victim import new_session, renamed
 from tests.harness.log_capture import capture_logs
 from tests.harness.store import StoreHarness, open_store
