@@ -26,6 +26,7 @@ class Serving:
             "MODEL": f"scripted:{script}",
             "SESSION_LEASE_SECONDS": str(lease_seconds),
             "WORKER_STABLE_SECONDS": "1",
+            "EVENT_ANCHORS": f"file:{folder}/anchors",
         }
         command = [sys.executable, "-m", "interlock", "serve", "--port", "0", *options]
         self.process = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True)
@@ -105,6 +106,12 @@ async def test_it_stops_with_all_its_workers(serving):
     assert not any(is_there(pid) for pid in pids)
     told = json.loads(serving.interlock("events", "verify", "--json"))
     assert (told["ok"], told["signed"], told["after_checkpoint"]) == (True, 1, 0)
+    assert (told["anchors"], told["after_anchor"], told["notes"]) == (1, 0, [])
+    (checked,) = [
+        row for row in json.loads(serving.interlock("doctor", "--json")) if row["what"] == "checkpoints"
+    ]
+    assert checked["state"] == "ok"
+    assert f"file:{serving.folder}/anchors has confirmed #" in checked["detail"]
 
 
 async def test_its_workers_do_not_outlive_it_when_it_is_killed(serving):

@@ -50,7 +50,8 @@ def doctor(*, json: AsJson = False) -> int:
                 break
         else:
             findings += [
-                _tried(check, settings) for check in (_disk, _log, _stored_settings, _policy, _mcp)
+                _tried(check, settings)
+                for check in (_disk, _log, _checkpoints, _stored_settings, _policy, _mcp)
             ]
     if json:
         print_json([asdict(finding) for finding in findings])
@@ -289,12 +290,12 @@ def _disk(settings: "Settings") -> DoctorCheckResult:
 def _log(settings: "Settings") -> DoctorCheckResult:
     from interlock.db.database import open_database
     from interlock.wiring import store_config
-    from interlock.wiring.projections import verify
+    from interlock.wiring.proof import verify_store
 
     database = open_database(store_config(settings))
     try:
         with database.reading() as connection:
-            report = verify(connection)
+            report = verify_store(connection, settings)
     finally:
         database.close()
     if report.ok:
@@ -302,6 +303,21 @@ def _log(settings: "Settings") -> DoctorCheckResult:
             "log", GOOD, f"verified {report.events} events in {report.streams} streams"
         )
     return DoctorCheckResult("log", BAD, str(report.faults[0]))
+
+
+def _checkpoints(settings: "Settings") -> DoctorCheckResult:
+    """When the newest checkpoint was written, and which sinks have its anchor."""
+    from interlock.db.database import open_database
+    from interlock.wiring import store_config
+    from interlock.wiring.proof import checkpoint_status
+
+    database = open_database(store_config(settings))
+    try:
+        with database.reading() as connection:
+            told, is_late = checkpoint_status(connection, settings)
+    finally:
+        database.close()
+    return DoctorCheckResult("checkpoints", WARNING if is_late else GOOD, told)
 
 
 def _stored_settings(settings: "Settings") -> DoctorCheckResult:

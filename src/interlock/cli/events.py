@@ -1,6 +1,7 @@
 """`interlock events`: shows, follows, exports, verifies, signs and anchors the log."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -197,16 +198,17 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
     session
         Verify only this session.
     anchor
-        Also compare the log with a line that `events anchor` printed earlier.
+        Also compare the log with a line that `events anchor` printed earlier, or with a file of anchors.
+        The files of EVENT_ANCHORS, and journald, are read anyway.
     """
     from interlock.log.checkpoint import Anchor
-    from interlock.wiring.projections import verify as check
+    from interlock.wiring.proof import verify_store
 
-    anchors = [Anchor.parse(anchor)] if anchor else []
+    files = [Path(anchor).absolute()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
+    anchors = [Anchor.parse(anchor)] if anchor and not files else []
     async with open_cli_runtime() as runtime:
-        trusted = runtime.settings.proof.trusted_keys
         report = await runtime.database.read(
-            lambda db: check(db, anchors=anchors, trusted_keys=trusted, only=session)
+            lambda db: verify_store(db, runtime.settings, anchors=anchors, files=files, only=session)
         )
     coverage = report.coverage
     if json:
@@ -223,6 +225,7 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
                 "anchors": report.anchors,
                 "after_checkpoint": coverage.unchecked_events,
                 "after_anchor": coverage.unanchored_events,
+                "notes": report.notes,
                 "faults": [
                     {"stream": f.stream, "seq": f.seq, "what": f.what, "detail": f.detail}
                     for f in report.faults
@@ -237,6 +240,8 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
             f"streams, {report.messages} messages, {report.checkpoints} checkpoints, "
             f"{report.erased} with erased content"
         )
+        for each in report.notes:
+            note(each)
         if report.ok:
             _print_coverage(report)
     return ExitCode.ok if report.ok else ExitCode.failed

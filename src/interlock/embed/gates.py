@@ -30,7 +30,7 @@ from interlock.wiring import (
     record_probes,
     select_sandbox,
 )
-from interlock.wiring.projections import verify
+from interlock.wiring.proof import verify_store
 
 OPENED_BY = "embed"
 
@@ -100,7 +100,7 @@ class Gates:
 
     async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
-        return await self._runtime.database.read(verify)
+        return await self._runtime.database.read(lambda db: verify_store(db, self._runtime.settings))
 
 
 class GatedSession:

@@ -31,7 +31,7 @@ Kind = TypeVar("Kind", bound=Event)
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
 
 NEWEST = """
-SELECT seq, facts, hash, coalesce(txid, 0) FROM events
+SELECT seq, facts, hash, coalesce(txid, 0), time_us FROM events
 WHERE stream = 'system' AND kind = ? ORDER BY seq DESC LIMIT 1
 """
 
@@ -95,16 +95,23 @@ class Anchor:
 
     @classmethod
     def parse(cls, text: str) -> "Anchor":
-        match = _ANCHOR.fullmatch(text.strip())
-        if match is None:
+        if _ANCHOR.fullmatch(text.strip()) is None:
             raise BadUsage("this is not an anchor; give the whole line that `events anchor` printed")
-        return cls(
+        return find_anchors(text)[0]
+
+
+def find_anchors(text: str) -> list[Anchor]:
+    """Every anchor in a text: a line of `events anchor`, JSON lines, a mail."""
+    return [
+        Anchor(
             match["store"],
             int(match["seq"]),
             bytes.fromhex(match["hash"]),
             match["key"] or "",
             match["signature"] or "",
         )
+        for match in _ANCHOR.finditer(text)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +138,21 @@ class NewestCheckpoint:
     hash: bytes
     # Of the writing transaction; 0 on SQLite and after a restore.
     txid: int
+    time_us: int
     event: LogCheckpoint
 
 
 def store_id(connection: DbConnection) -> str:
-    return str(connection.query(STORE_ID)[0][0])
+    """Empty if somebody removed it: then no anchor fits."""
+    rows = connection.query(STORE_ID)
+    return str(rows[0][0]) if rows else ""
 
 
 def newest_checkpoint(connection: DbConnection) -> NewestCheckpoint | None:
-    for seq, facts, chained, txid in connection.query(NEWEST, (LogCheckpoint.kind,)):
+    for seq, facts, chained, txid, time_us in connection.query(NEWEST, (LogCheckpoint.kind,)):
         event = decode_event(LogCheckpoint.kind, facts)
         if isinstance(event, LogCheckpoint):
-            return NewestCheckpoint(int(seq), bytes(chained), int(txid), event)
+            return NewestCheckpoint(int(seq), bytes(chained), int(txid), int(time_us), event)
     return None
 
 

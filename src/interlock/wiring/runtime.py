@@ -225,7 +225,7 @@ def open_runtime(
     walls = LazySandbox(None if sandbox is NO_SANDBOX else sandbox, lambda: select_sandbox(settings, roots))
     mcp = open_mcp(settings, database, log, redactor, registry, authority_inputs, walls)
     stored_settings, authorities = SettingsStore(database, log, redactor), AuthorityCache(registry)
-    keys, given = _signing_keys(settings), settings.proof
+    keys, given = signing_keys(settings), settings.proof
     interval = CheckpointInterval(given.checkpoint_events, given.checkpoint_minutes * 60.0)
     authority = AuthoritySource(database, stored_settings, mcp, registry, authorities, authority_inputs)
     return Runtime(
@@ -372,7 +372,7 @@ def _retention(
     )
 
 
-def _signing_keys(settings: Settings) -> SigningKeyStore:
+def signing_keys(settings: Settings) -> SigningKeyStore:
     given = settings.proof.signing_key
     folder = settings.state_dir / "signing"
     return SigningKeyStore(folder, None if given is None else given.get_secret_value())

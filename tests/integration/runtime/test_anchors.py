@@ -123,7 +123,7 @@ async def listen():
     async def start(receiver: Receiver) -> WebhookSink:
         app = web.Application()
         app.router.add_post("/anchors", receiver.receive)
-        runners.append(runner := web.AppRunner(app, shutdown_timeout=0))
+        runners.append(runner := web.AppRunner(app, handler_cancellation=True))
         await runner.setup()
         await (site := web.TCPSite(runner, "127.0.0.1", 0)).start()
         return WebhookSink(f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}/anchors")

@@ -93,15 +93,15 @@ class CheckpointVerifier:
     def _fault_of_anchor(self, anchor: Anchor, chained: bytes | None) -> tuple[str, str] | None:
         if anchor.store_id != self._store_id:
             return "broken", "the anchor belongs to another store"
+        if chained == anchor.hash and (not anchor.key or anchor.key in self._keys):
+            return None
         if not anchor.is_genuine():
             return "broken", "the anchor does not match its own signature"
         if chained is None:
             return "cut", "the anchored checkpoint is missing"
         if chained != anchor.hash:
             return "broken", "the anchored checkpoint is different"
-        if anchor.key and anchor.key not in self._keys:
-            return "broken", "the anchor was signed with a key that the log does not name"
-        return None
+        return "broken", "the anchor was signed with a key that the log does not name"
 
     def _take_own(self, stored: StoredEvent) -> Iterator[CheckpointFault]:
         event = stored.event()
