@@ -30,6 +30,7 @@ from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.write_checks import WriteServices
 from interlock.wiring import build_registry, capabilities
+from interlock.wiring.projections import PROJECTIONS
 
 ROUNDS, READS, SEARCHES, PAGES = 7, 200, 3, 100
 FILES, FOLDERS = 20_000, 400
@@ -44,7 +45,7 @@ class Desk:
         self.root = path / "root"
         self.root.mkdir()
         self.database = open_database(StoreConfig(f"sqlite:///{path / 'ours.db'}"))
-        self.log = EventLog(self.database, Redactor())
+        self.log = EventLog(self.database, Redactor(), PROJECTIONS)
         redactor = Redactor(["sk-a-secret-that-is-nowhere"])
         desk = WriteServices(
             FileChanger(UndoStore(path / "kept", max_bytes=10**8)), ReadHistory(self.database.reading)

@@ -25,6 +25,7 @@ from interlock.log.stream_appender import NO_SCOPE, EventDraft, StreamAppender
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.leases import SessionLeases
+from interlock.wiring.projections import PROJECTIONS
 
 ROUNDS, ALONE, WRITERS, EACH = 7, 300, 50, 200
 EVENT = ToolCallCompleted(
@@ -106,7 +107,7 @@ class BareGroupCommit:
 class Ours:
     def __init__(self, path: Path) -> None:
         self.database = open_database(StoreConfig(f"sqlite:///{path}"))
-        self.log = EventLog(self.database, Redactor())
+        self.log = EventLog(self.database, Redactor(), PROJECTIONS)
         self.streams = [f"s_{number:016x}" for number in range(WRITERS)]
         self.tokens: dict[str, int] = {}
 

@@ -19,7 +19,6 @@ from interlock.log.read import newest_cursors, read_all
 from interlock.log.stats import read_stats
 from interlock.log.timeline import read_tail, read_timeline
 from interlock.log.usage import read_session_usage, read_task_usage, read_usage_since
-from interlock.log.verify.event_log import verify
 from interlock.runtime.task_rows import FIND_WORK, FIRST_OPEN, LOOK_AT, TO_STOP, list_statement
 from interlock.sessions.manager import READ_SESSION, read_sessions
 from interlock.sessions.models import SessionListFilter
@@ -27,6 +26,7 @@ from interlock.sessions.search import search_sessions
 from interlock.sessions.slash_commands import LAST_DENIAL
 from interlock.sessions.transcript import read_messages, read_messages_through_task, read_task_messages
 from interlock.tools.files.read_history import READ_OUTCOMES
+from interlock.wiring.projections import verify
 
 Look = Callable[[DbConnection], object]
 DAY_US = 86_400_000_000

@@ -32,6 +32,7 @@ from interlock.runtime.task_rows import INSERT, Task, TaskStatus
 from interlock.sessions.manager import INSERT_SESSION
 from interlock.sessions.models import Role
 from interlock.sessions.storable_message import make_storable
+from interlock.wiring.projections import PROJECTIONS
 
 DAYS = 100
 DAY_US = 86_400_000_000
@@ -48,7 +49,7 @@ class Maker:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._redactor = Redactor()
-        self._log = EventLog(database, self._redactor)
+        self._log = EventLog(database, self._redactor, PROJECTIONS)
         self._now_us = 0
         self._opened: set[str] = set()
         self.tasks: list[tuple[str, str, int]] = []

@@ -97,7 +97,7 @@ async def test_the_log_of_events(harness: CanaryHarness):
     for canary in harness.canaries:
         text = canary.text
         changes = {text: [Thing(text), {text}, (text,), [{"x": text}], text.encode()]}
-        event = SettingsChanged(who=text, version=1, changes=changes, document_hash="")
+        event = SettingsChanged(who=text, version=1, changes=changes, document={})
         await harness.runtime.log.append(harness.session_id, event)
     assert await harness.is_clean()
 

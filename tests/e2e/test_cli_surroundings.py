@@ -43,9 +43,10 @@ def test_a_foreign_or_damaged_store_is_one_line(interlock):
 def test_a_store_of_0_1_is_one_line(interlock):
     interlock("db", "upgrade")
     store = sqlite3.connect(interlock.home / "state" / "interlock.db")
-    store.execute("ALTER TABLE events RENAME COLUMN facts TO payload")
+    with store:
+        store.execute("UPDATE alembic_version SET version_num = '0015'")
     store.close()
-    assert "was created by Interlock 0.1" in one_line_error(interlock, "tool", "call", "get_current_time")
+    assert "or by 0.1, which no other" in one_line_error(interlock, "tool", "call", "get_current_time")
     (found,) = [each for each in interlock.json("doctor", expect=1) if each["what"] == "database"]
     assert (found["state"], "start with a new state folder" in found["detail"]) == ("failed", True)
 

@@ -14,7 +14,7 @@ import pytest
 from interlock.core.errors import StoreLocked
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.read import iter_stream
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 from tests.harness.store import StoreHarness
 
 KILLS = 4

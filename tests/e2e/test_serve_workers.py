@@ -103,6 +103,8 @@ async def test_it_stops_with_all_its_workers(serving):
     await asyncio.to_thread(serving.process.send_signal, signal.SIGTERM)
     assert await asyncio.to_thread(serving.process.wait, 60) == 0
     assert not any(is_there(pid) for pid in pids)
+    told = json.loads(serving.interlock("events", "verify", "--json"))
+    assert (told["ok"], told["signed"], told["after_checkpoint"]) == (True, 1, 0)
 
 
 async def test_its_workers_do_not_outlive_it_when_it_is_killed(serving):

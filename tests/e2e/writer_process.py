@@ -24,6 +24,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.sessions.leases import SessionLeases
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.tool import Effect, PolicySwitch
+from interlock.wiring.projections import PROJECTIONS
 from tests.harness.tools import DeclaredTool
 
 APPENDS_PER_TURN = 5
@@ -93,7 +94,7 @@ async def call_for_ever(log: EventLog, session: str, name: str) -> None:
 def main() -> None:
     role, url, session, name = sys.argv[1:]
     database = open_database(StoreConfig(url, busy_timeout_seconds=30))
-    log = EventLog(database, Redactor())
+    log = EventLog(database, Redactor(), PROJECTIONS)
     asyncio.run(ROLES[role](log, session, name))
     log.close()
     database.close()

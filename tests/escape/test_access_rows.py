@@ -4,6 +4,7 @@ what the log is held against."""
 import pytest
 
 from interlock.gateway.auth import CredentialService
+from interlock.gateway.credentials import CredentialKind, hash_secret, new_secret
 from interlock.log.hash_chain import now_us
 from interlock.log.retention import RetentionSweeper
 from interlock.redaction.redactor import Redactor
@@ -57,17 +58,19 @@ async def test_a_credential_that_nobody_gave_is_told(store, credentials, kind, r
     await everybody(credentials, runs)
     store.execute(OWN, kind, b"\1" * 32)
     (fault,) = faults(store)
-    assert "no event describes the credential c_own" in fault
+    assert "no event describes credential c_own" in fault
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("UPDATE credentials SET ended_us = NULL, ended_by = NULL", "was revoked but is active again"),
+        ("UPDATE credentials SET ended_us = NULL, ended_by = NULL", "was changed: ended_us, ended_by"),
         ("UPDATE credentials SET name = 'root' WHERE ended_us IS NULL", "was changed"),
         ("UPDATE credentials SET kind = 'token' WHERE ended_us IS NULL", "was changed"),
         ("UPDATE credentials SET expires_us = 9999999999999999 WHERE expires_us > 0", "was changed"),
         ("UPDATE credentials SET expires_us = NULL WHERE ended_us IS NULL", "was changed"),
+        ("UPDATE credentials SET created_by = 'root'", "was changed: created_by"),
+        ("UPDATE credentials SET ended_us = 5 WHERE ended_us IS NULL", "was changed: ended_us"),
     ],
 )
 async def test_a_credential_cannot_be_given_more_or_brought_back(store, credentials, change, told, runs):
@@ -77,13 +80,20 @@ async def test_a_credential_cannot_be_given_more_or_brought_back(store, credenti
     assert told in fault
 
 
+async def test_a_token_cannot_be_given_another_secret_unseen(store, credentials):
+    await credentials.add_token("script", who="ada")
+    store.execute("UPDATE credentials SET hash = ?", hash_secret(own := new_secret(CredentialKind.token)))
+    assert (await credentials.check_bearer(own)).name == "script"
+    assert "was changed: hash" in faults(store)[0]
+
+
 async def test_a_token_is_known_however_old_it_is(store, credentials, runs):
     await credentials.add_token("script", who="ada")
     await credentials.revoke("script", runs, who="ada")
     later = now_us() + 3 * DAY_US
     await RetentionSweeper(store.log, store.database, 1, lambda: later).sweep()
     store.execute("UPDATE credentials SET ended_us = NULL")
-    assert "is active again" in faults(store)[0]
+    assert "was changed: ended_us" in faults(store)[0]
 
 
 LEFT_BEHIND = {
@@ -109,7 +119,9 @@ async def test_what_was_left_in_the_database_to_change_rows_is_told(store: Store
     assert told == [f"{what} that does not belong to Interlock: helpful" for what in own]
 
 
-@pytest.mark.parametrize("table", ["tasks", "questions", "runs", "run_nodes", "mcp_servers", "mcp_tools"])
+@pytest.mark.parametrize(
+    "table", ["tasks", "questions", "runs", "run_nodes", "mcp_servers", "mcp_tools", "credentials"]
+)
 async def test_rows_cannot_go_by_taking_away_their_table(sqlite_store: StoreHarness, table):
     sqlite_store.execute("PRAGMA foreign_keys = OFF")
     sqlite_store.execute(f"DROP TABLE {table}")

@@ -13,11 +13,11 @@ from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.embed import tool
 from interlock.log.kinds import SessionRenamed
 from interlock.log.read import iter_stream
-from interlock.log.verify.event_log import verify
 from interlock.sessions.erasure import ERASE_REST
 from interlock.sessions.models import Role
 from interlock.wiring import open_runtime
 from interlock.wiring.agents import open_agent_runtime
+from interlock.wiring.projections import verify
 from tests.harness.runtime import call, script
 from tests.harness.store import StoreHarness, open_store
 from tests.integration.gateway.test_methods import new_session

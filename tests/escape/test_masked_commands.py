@@ -11,8 +11,8 @@ from interlock.core.errors import AuditUnavailable
 from interlock.embed import open_gates, tool
 from interlock.log.kinds import merge_payload
 from interlock.log.retention import RetentionSweeper
-from interlock.log.verify.event_log import verify
 from interlock.wiring.agents import open_agent_runtime
+from interlock.wiring.projections import verify
 from tests.harness.cli import CliRunner, one_line_error
 
 # The log shows `PASSWORD='***REDACTED***'; eval "$PASSWORD"` of it, whatever stands there.

@@ -6,7 +6,7 @@ from interlock.config.modes import ToolMode
 from interlock.log.checkpoint import write_checkpoint
 from interlock.log.hash_chain import now_us
 from interlock.log.retention import RetentionSweeper
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.mcp import open_mcp_harness
 from tests.harness.runtime import RuntimeHarness, call, open_runtime_harness, script
@@ -81,7 +81,7 @@ async def test_a_version_of_the_settings_cannot_be_slipped_in(store: StoreHarnes
     assert faults(store) == []
     store.execute(VERSION, 2, '{"tools": {"fs": {"enabled": true}}}')
     assert (await store.settings.current()).settings.tools.fs.enabled is True
-    assert "no event describes version 2 of the settings" in faults(store)[0]
+    assert "no event describes settings version 2" in faults(store)[0]
 
 
 # -- tasks --

@@ -15,7 +15,6 @@ from interlock.db.database import StoreConfig
 from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.log.verify.event_log import verify
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs
 from interlock.policy.policy import ToolPolicy
@@ -28,6 +27,7 @@ from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect
 from interlock.wiring import mcp_servers, open_runtime
 from interlock.wiring.agents import open_agent_runtime
+from interlock.wiring.projections import verify
 from tests.escape.victim import faults
 from tests.harness.gateway import open_gateway_harness, task_of
 from tests.harness.mcp import HOSTILE, QUICK, WHO, open_mcp_harness

@@ -1,7 +1,7 @@
 """A store to attack, and the question whether it still holds."""
 
 from interlock.log.kinds import SessionRenamed
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 from tests.harness.store import StoreHarness
 
 

@@ -23,7 +23,7 @@ from interlock.db.backup_and_restore import create_backup
 from interlock.db.database import StoreConfig, open_database
 from interlock.db.upgrade import upgrade
 from interlock.log.kinds import SessionRenamed
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 from tests.faults.disks import Disk, mounting, small_disk
 from tests.harness.store import open_store
 from tests.harness.tool_calls import ToolHarness

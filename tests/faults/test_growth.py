@@ -5,7 +5,7 @@ from bench.looks import Chosen, looks
 from bench.many_events import LONG_SESSION, Maker
 
 from interlock.db.database import Database, StoreConfig, open_database
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 
 SMALL, LARGE = 10_000, 50_000
 

@@ -17,9 +17,9 @@ from interlock.gateway.auth import CredentialService
 from interlock.log.kinds import SessionRenamed, ToolCallStarted
 from interlock.log.read import iter_stream
 from interlock.log.retention import RetentionSweeper
-from interlock.log.verify.event_log import verify
 from interlock.memory.index import MemoryIndex
 from interlock.memory.note_directory import NoteDirectory
+from interlock.wiring.projections import verify
 from tests.faults.disks import Disk, mounting, small_disk
 from tests.harness.cli_processes import ProcessHarness
 from tests.harness.gateway import RequestRefused, open_gateway_harness

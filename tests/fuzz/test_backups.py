@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from interlock.core.errors import InterlockError, UserError
 from interlock.db.backup_and_restore import MANIFEST, create_backup, restore
 from interlock.db.database import StoreConfig
-from interlock.log.verify.event_log import verify
 from interlock.sessions.models import Role
+from interlock.wiring.projections import verify
 from tests.fuzz.odd import ANYTHING, spoiled, torn, written
 from tests.harness.store import StoreHarness
 

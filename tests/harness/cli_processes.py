@@ -15,9 +15,9 @@ from typing import Any
 
 from interlock.db.database import StoreConfig, open_database
 from interlock.log.kinds import merge_payload
-from interlock.log.verify.event_log import verify
 from interlock.sessions.models import Message, Role
 from interlock.sessions.transcript import read_messages
+from interlock.wiring.projections import verify
 from tests.harness.fork_client import shared_fork_client
 from tests.harness.model_request_checks import message_faults
 from tests.harness.model_server import KEY, ModelServer

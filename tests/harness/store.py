@@ -18,6 +18,7 @@ from interlock.sessions.leases import SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.runtime_settings import SettingsStore
+from interlock.wiring.projections import PROJECTIONS
 
 
 @dataclass
@@ -79,7 +80,7 @@ class StoreHarness:
 def open_store(config: StoreConfig, redactor: Redactor | None = None) -> StoreHarness:
     database = open_database(config)
     redactor = redactor or Redactor()
-    log = EventLog(database, redactor)
+    log = EventLog(database, redactor, PROJECTIONS)
     sessions = SessionManager(
         database,
         log,

@@ -12,7 +12,6 @@ from interlock.log.kinds import ToolCallStarted
 from interlock.log.read import iter_stream
 from interlock.log.stream_appender import EventScope
 from interlock.log.tree import payload_of
-from interlock.log.verify.event_log import verify
 from interlock.questions.service import AskingCall, QuestionService
 from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import Redactor
@@ -24,6 +23,7 @@ from interlock.runtime.worker import Worker, WorkerLimits
 from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.leases import Lease, SessionLeases
 from interlock.sessions.manager import SessionManager
+from interlock.wiring.projections import verify
 from interlock.workflow.directory import WorkflowDirectory
 from interlock.workflow.run_store import RunStore
 

@@ -29,6 +29,7 @@ from interlock.runtime.task_rows import Task
 from interlock.sessions.leases import Lease
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.tool import Effect, PolicySwitch
+from interlock.wiring.projections import PROJECTIONS
 from tests.harness.tasks import TaskHarness
 from tests.harness.tools import DeclaredTool
 
@@ -116,7 +117,7 @@ class MessageDrivenHandler:
 
 async def work(url: str, name: str, lease_seconds: float, max_interruptions: int) -> None:
     database = open_database(StoreConfig(url, busy_timeout_seconds=5))
-    log = EventLog(database, Redactor())
+    log = EventLog(database, Redactor(), PROJECTIONS)
     config = database.config
     shop = TaskHarness(
         OpenStore(database, log),

@@ -5,10 +5,10 @@ import asyncio
 from interlock.config.modes import ToolMode
 from interlock.gates.authority_ledger import AuthorityLedger, find_authority
 from interlock.log.read import read_stream
-from interlock.log.verify.event_log import verify
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs
 from interlock.tools.registry import ToolRegistry
+from interlock.wiring.projections import verify
 from tests.harness.store import open_store
 from tests.harness.tools import DeclaredTool
 

@@ -14,8 +14,8 @@ from interlock.db.upgrade import upgrade
 from interlock.log.checkpoint import write_checkpoint
 from interlock.log.kinds import SessionRenamed
 from interlock.log.read import LOG_START, read_all, read_stream
-from interlock.log.verify.event_log import verify
 from interlock.sessions.models import Role
+from interlock.wiring.projections import verify
 from tests.harness.questions import QuestionHarness
 from tests.harness.store import StoreHarness, open_store
 from tests.harness.tasks import TaskHarness

@@ -8,8 +8,8 @@ from interlock.db.backup_and_restore import create_backup, restore
 from interlock.db.database import StoreConfig
 from interlock.db.upgrade import upgrade
 from interlock.gateway.auth import CredentialService
-from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import Redactor
+from interlock.wiring.projections import verify
 from tests.harness.store import open_store
 
 

@@ -183,7 +183,7 @@ async def call_through(store, session_id: str, tool: DeclaredTool) -> None:
 
 @root_only
 async def test_on_a_full_disk_no_tool_runs_and_nothing_is_damaged(tmp_path):
-    from interlock.log.verify.event_log import verify
+    from interlock.wiring.projections import verify
 
     folder = mounted(tmp_path, "size=8m")
     store = open_store(config_at(folder / "state" / "interlock.db"))

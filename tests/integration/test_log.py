@@ -9,7 +9,7 @@ from interlock.log.checkpoint import write_checkpoint
 from interlock.log.kinds import SYSTEM_STREAM, MessageAppended, SessionArchived, SessionRenamed
 from interlock.log.read import LOG_START, LogCursor, end_of_log, iter_stream, read_all, read_stream
 from interlock.log.stream_appender import EventScope, WritePrecondition
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 from tests.harness.store import StoreHarness, open_store
 
 

@@ -15,13 +15,13 @@ from interlock.core.errors import (
 )
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.stream_appender import EventScope
-from interlock.log.verify.event_log import verify
 from interlock.questions.rows import QuestionStatus
 from interlock.questions.service import MAX_OPEN, AskingCall, QuestionService
 from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.builtins.ask_user import AskUserTool
 from interlock.tools.tool import ToolContext
+from interlock.wiring.projections import verify
 from tests.harness.questions import CONFIRMATION, SECRET, QuestionHarness
 from tests.harness.store import open_store
 from tests.unit.questions.widget_cases import CASES

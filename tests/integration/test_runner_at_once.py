@@ -14,6 +14,7 @@ from interlock.log.stream_appender import EventScope
 from interlock.log.writer import TaskAppender
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect, PolicySwitch
+from interlock.wiring.projections import PROJECTIONS
 from tests.harness.single_tool import SECRET, SingleToolHarness
 from tests.harness.tools import DeclaredTool
 
@@ -166,7 +167,7 @@ async def call_once(url: str, session_id: str, arm) -> None:
     from interlock.redaction.redactor import Redactor
 
     database = open_database(StoreConfig(url))
-    log = EventLog(database, Redactor())
+    log = EventLog(database, Redactor(), PROJECTIONS)
     store = type("Opened", (), {"log": log, "database": database})()
     make_harness = SingleToolHarness(store, Ready(), session_id)
     await make_harness.runner._enter(make_harness.authority)

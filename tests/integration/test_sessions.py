@@ -8,10 +8,10 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ModeNotOpen, SessionNotFound, StoreConflict, StoreError, UserError
 from interlock.log.read import read_stream
-from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sessions.erasure import SessionEraser
 from interlock.sessions.models import Role, SessionKind, SessionListFilter
+from interlock.wiring.projections import verify
 from tests.harness.log_capture import capture_logs
 from tests.harness.store import open_store
 

@@ -19,7 +19,7 @@ from interlock.log.checkpoint import (
 )
 from interlock.log.read import iter_stream
 from interlock.log.signing import SigningKeyMissing, SigningKeyStore
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import StoreHarness, open_store
 

@@ -10,7 +10,7 @@ from interlock.log.kinds import ToolCallDenied, ToolCallFailed
 from interlock.log.stream_appender import EventScope
 from interlock.log.task_events import AgentFailed, TaskCancelled, TaskFinished, TurnCompletedEvent
 from interlock.log.usage import QUARTER_US, read_session_usage, read_task_usage, read_usage_since
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 
 CALL = {
     "call_id": "c",

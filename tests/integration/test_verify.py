@@ -8,8 +8,8 @@ import pytest
 from interlock.core.errors import SessionNotFound, UserError
 from interlock.log.checkpoint import Anchor, write_checkpoint
 from interlock.log.kinds import SYSTEM_STREAM
-from interlock.log.verify.event_log import verify
 from interlock.sessions.models import Role
+from interlock.wiring.projections import verify
 from tests.harness.store import StoreHarness
 
 

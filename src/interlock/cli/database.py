@@ -46,9 +46,9 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.core.errors import UserError
     from interlock.db.backup_and_restore import restore as fill
     from interlock.db.driver import DbConnection
-    from interlock.log.verify.event_log import verify
     from interlock.sessions.runtime_settings import read_newest_settings
     from interlock.wiring import store_config
+    from interlock.wiring.projections import verify
 
     _refuse_in_reach(file, "agents could have changed it, and with it their own permissions")
 

@@ -288,8 +288,8 @@ def _disk(settings: "Settings") -> DoctorCheckResult:
 
 def _log(settings: "Settings") -> DoctorCheckResult:
     from interlock.db.database import open_database
-    from interlock.log.verify.event_log import verify
     from interlock.wiring import store_config
+    from interlock.wiring.projections import verify
 
     database = open_database(store_config(settings))
     try:

@@ -200,7 +200,7 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
         Also compare the log with a line that `events anchor` printed earlier.
     """
     from interlock.log.checkpoint import Anchor
-    from interlock.log.verify.event_log import verify as check
+    from interlock.wiring.projections import verify as check
 
     anchors = [Anchor.parse(anchor)] if anchor else []
     async with open_cli_runtime() as runtime:

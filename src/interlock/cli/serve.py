@@ -95,27 +95,30 @@ async def _serve(agent_runtime: "AgentRuntime", workers: FrontEndWorkers) -> Non
     from interlock.wiring import local_actor
     from interlock.wiring.gateway import ListenAddress, listening_socket, open_gateway, open_server
 
-    given = agent_runtime.runtime.settings.gateway
+    runtime = agent_runtime.runtime
+    given = runtime.settings.gateway
     listening = listening_socket(given.host, given.port)
     port = listening.getsockname()[1]
     gateway = open_gateway(agent_runtime, port=port)
     address = ListenAddress(given.host, port, given.tls_cert, given.tls_key)
-    server = open_server(gateway, agent_runtime.runtime, address)
+    server = open_server(gateway, runtime, address)
     code = await gateway.credentials.issue_code(who=local_actor())
-    _announce(
-        given, agent_runtime.runtime.authority_inputs.open_modes, f"{link_base(given, port)}/#code={code}"
-    )
+    _announce(given, runtime.authority_inputs.open_modes, f"{link_base(given, port)}/#code={code}")
     stop = stop_on_signals(workers)
     working = asyncio.create_task(workers.run())
-    beside = [*gateway.beside(), lambda: agent_runtime.listen(workers.has_room)]
-    if (retention := agent_runtime.runtime.retention) is not None:
-        beside.append(retention.run_hourly)
+    beside = [
+        *gateway.beside(),
+        *runtime.housekeeping(),
+        lambda: agent_runtime.listen(workers.has_room),
+        lambda: asyncio.shield(working),
+    ]
     try:
         # Without a running worker, the server would accept messages that are never answered.
-        await server.run(listening, [*beside, lambda: asyncio.shield(working)], stop)
+        await server.run(listening, beside, stop)
     finally:
         workers.stop()
         await asyncio.wait({working})
+        await runtime.checkpointer.finish()
     if not working.cancelled():
         working.result()
     if not stop.is_set():

@@ -86,6 +86,7 @@ async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", workers: "Fr
         await front.flush()
         await front.close()
         await _ended(*others)
+        await agent_runtime.runtime.checkpointer.finish()
     for task in (working, *beside):
         if not task.cancelled():
             task.result()
@@ -100,10 +101,9 @@ def _started(
     parts: list[Callable[[], Coroutine[None, None, None]]] = [
         front.run,
         front.hub.run,
+        *agent_runtime.runtime.housekeeping(),
         lambda: agent_runtime.listen(workers.has_room),
     ]
-    if (retention := agent_runtime.runtime.retention) is not None:
-        parts.append(retention.run_hourly)
     return [asyncio.create_task(part()) for part in parts]
 
 

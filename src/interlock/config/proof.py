@@ -1,4 +1,4 @@
-"""EVENT_* settings of checkpoints: their key and the keys that `events verify` trusts."""
+"""EVENT_* settings of checkpoints: when they are written, their key, and the keys that are trusted."""
 
 import re
 from typing import Any
@@ -6,12 +6,14 @@ from typing import Any
 from pydantic import SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.settings_group import SettingsGroup, Words, split_words
+from interlock.config.settings_group import PositiveInt, SettingsGroup, Words, split_words
 
 
 class ProofSettings(SettingsGroup):
     model_config = SettingsConfigDict(env_prefix="EVENT_")
 
+    checkpoint_events: PositiveInt = 1000
+    checkpoint_minutes: PositiveInt = 5
     # An Ed25519 private key in PEM. Unset: one is made in the state directory.
     signing_key: SecretStr | None = None
     # Public keys in hexadecimal.

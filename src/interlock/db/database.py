@@ -307,7 +307,8 @@ def stored_revision(config: StoreConfig) -> str | None:
     if revision > SCHEMA_REVISION:
         raise StoreTooNew(
             f"{_name(config)} has schema {revision}, newer than this program's {SCHEMA_REVISION}: it was "
-            "written by a newer Interlock, or by 0.1, which no other version can read. Nothing was changed"
+            "written by a newer Interlock, or by 0.1, which no other version can read. Nothing was "
+            "changed: use the version that wrote it, or start with a new state folder"
         )
     return revision
 

@@ -15,7 +15,7 @@ from interlock.embed.function_tools import reject_single_string
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.log.hash_chain import new_event_id
-from interlock.log.verify.event_log import VerificationReport, verify
+from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority
 from interlock.policy.inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
@@ -30,6 +30,7 @@ from interlock.wiring import (
     record_probes,
     select_sandbox,
 )
+from interlock.wiring.projections import verify
 
 OPENED_BY = "embed"
 

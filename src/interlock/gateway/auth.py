@@ -18,7 +18,6 @@ from interlock.db.database import Database
 from interlock.gateway.credentials import (
     BY_HASH,
     END,
-    INSERT,
     LIVE,
     LIVE_BY_ID,
     LIVE_TOKEN,
@@ -31,6 +30,7 @@ from interlock.gateway.credentials import (
     credential_from_row,
     has_secret_format,
     hash_secret,
+    hash_text,
     new_credential_id,
     new_secret,
 )
@@ -145,20 +145,13 @@ class CredentialService:
 
         def work(transaction: Transaction) -> NewToken:
             transaction.next_seq()
-            created_us = now_us()
-            if transaction.connection.query(LIVE_TOKEN, (name, created_us)):
+            if transaction.connection.query(LIVE_TOKEN, (name, now_us())):
                 raise UserError(f"the token {name} already exists; revoke it first, or choose another name")
-            row = (
-                made.id,
-                CredentialKind.token.value,
-                name,
-                hash_secret(made.secret),
-                created_us,
-                author,
-                None,
+            transaction.record(
+                AuthTokenAdded(
+                    credential_id=made.id, name=name, who=author, secret_hash=hash_text(made.secret)
+                )
             )
-            transaction.connection.change(INSERT, row)
-            transaction.record(AuthTokenAdded(credential_id=made.id, name=name, who=author))
             return made
 
         return await self._events.transact(SYSTEM_STREAM, work)
@@ -173,18 +166,14 @@ class CredentialService:
             expires_us = created_us + int(ttl_seconds * _SECOND_US)
             long_ago = created_us - _KEPT_US
             transaction.connection.change(SWEEP, (long_ago, long_ago, _SWEPT_AT_ONCE))
-            row = (
-                identity,
-                CredentialKind.code.value,
-                author,
-                hash_secret(secret),
-                created_us,
-                author,
-                expires_us,
-            )
-            transaction.connection.change(INSERT, row)
             transaction.record(
-                AuthCodeIssued(credential_id=identity, name=author, who=author, expires_us=expires_us)
+                AuthCodeIssued(
+                    credential_id=identity,
+                    name=author,
+                    who=author,
+                    secret_hash=hash_text(secret),
+                    expires_us=expires_us,
+                )
             )
             return secret
 
@@ -201,26 +190,17 @@ class CredentialService:
         def work(transaction: Transaction) -> BrowserSession | None:
             transaction.next_seq()
             now = now_us()
-            if transaction.connection.change(REDEEM, (now, now, digest, now)) != 1:
+            if transaction.connection.change(REDEEM, (now, digest, now)) != 1:
                 return None
             used = credential_from_row(transaction.connection.query(BY_HASH, (digest,))[0])
             expires_us = now + int(browser_days * _DAY_US)
-            row = (
-                identity,
-                CredentialKind.browser.value,
-                used.name,
-                hash_secret(secret),
-                now,
-                used.name,
-                expires_us,
-            )
-            transaction.connection.change(INSERT, row)
             transaction.record(
                 AuthLogin(
                     credential_id=identity,
                     name=used.name,
                     who=used.name,
                     code_id=used.id,
+                    secret_hash=hash_text(secret),
                     expires_us=expires_us,
                 )
             )

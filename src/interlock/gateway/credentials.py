@@ -7,10 +7,20 @@ from enum import StrEnum
 from hashlib import sha256
 
 from interlock.db.driver import Row
+from interlock.log.auth_events import (
+    AuthCodeIssued,
+    AuthEvent,
+    AuthLogin,
+    AuthLogout,
+    AuthTokenAdded,
+    AuthTokenRevoked,
+)
+from interlock.log.hash_chain import EventHeader
+from interlock.log.projections import Projection
+from interlock.log.projections import Row as ProjectedRow
 
 _COLUMNS = "id, kind, name, hash, created_us, created_by, expires_us, used_us, ended_us, ended_by"
 
-INSERT = f"INSERT INTO credentials ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"  # noqa: S608
 BY_HASH = f"SELECT {_COLUMNS} FROM credentials WHERE hash = ?"  # noqa: S608
 IS_LIVE = "ended_us IS NULL AND (expires_us IS NULL OR expires_us > ?)"
 LIVE = f"SELECT {_COLUMNS} FROM credentials WHERE {IS_LIVE} ORDER BY created_us, id"  # noqa: S608
@@ -21,9 +31,10 @@ SELECT {_COLUMNS} FROM credentials WHERE id = ? OR (kind = 'token' AND name = ? 
 """  # noqa: S608
 # Of two concurrent attempts, one changes the row and the other finds it ended.
 REDEEM = f"""
-UPDATE credentials SET used_us = ?, ended_us = ?, ended_by = name
-WHERE hash = ? AND kind = 'code' AND {IS_LIVE}
+UPDATE credentials SET used_us = ?
+WHERE hash = ? AND kind = 'code' AND used_us IS NULL AND {IS_LIVE}
 """  # noqa: S608
+# Before what the credential started is cancelled: until the commit, nothing new can start with it.
 END = f"UPDATE credentials SET ended_us = ?, ended_by = ? WHERE id = ? AND {IS_LIVE}"  # noqa: S608
 NOTE_USE = "UPDATE credentials SET used_us = ? WHERE id = ? AND (used_us IS NULL OR used_us < ?)"
 SWEEP = """
@@ -78,6 +89,55 @@ def hash_secret(secret: str) -> bytes:
     return sha256(secret.encode("utf-8", "replace")).digest()
 
 
+def hash_text(secret: str) -> str:
+    """The hash as events have it."""
+    return hash_secret(secret).hex()
+
+
 def credential_from_row(row: Row) -> Credential:
     identity, kind, name, _, *rest = row
     return Credential(identity, CredentialKind(kind), name, *rest)
+
+
+def _rows_of(event: AuthEvent, _header: EventHeader) -> list[ProjectedRow]:
+    named = [event.credential_id, event.code_id] if isinstance(event, AuthLogin) else [event.credential_id]
+    return [{"id": identity} for identity in named]
+
+
+def _evolve(row: ProjectedRow | None, event: AuthEvent, header: EventHeader) -> ProjectedRow | None:
+    if row is not None:
+        # Revoked, logged out, or a code that was redeemed.
+        return row | {"ended_us": header.time_us, "ended_by": event.who}
+    match event:
+        case AuthTokenAdded():
+            kind, expires_us = CredentialKind.token, None
+        case AuthCodeIssued(expires_us=expires_us):
+            kind = CredentialKind.code
+        case AuthLogin(expires_us=expires_us):
+            kind = CredentialKind.browser
+        case _:
+            return None
+    return {
+        "id": event.credential_id,
+        "kind": kind.value,
+        "name": event.name,
+        "hash": bytes.fromhex(event.secret_hash),
+        "created_us": header.time_us,
+        "created_by": event.who,
+        "expires_us": expires_us,
+        "ended_us": None,
+        "ended_by": None,
+    }
+
+
+# The last use is not covered: it has no event.
+CREDENTIALS = Projection(
+    table="credentials",
+    noun="credential",
+    key=("id",),
+    columns=("kind", "name", "hash", "created_us", "created_by", "expires_us", "ended_us", "ended_by"),
+    kinds=(AuthTokenAdded, AuthCodeIssued, AuthLogin, AuthTokenRevoked, AuthLogout),
+    rows_of=_rows_of,
+    evolve=_evolve,
+    may_be_missing=True,
+)

@@ -9,9 +9,11 @@ from interlock.agent.definitions import AgentDirectory
 from interlock.config.modes import ToolMode
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
+from interlock.db.driver import DbConnection
 from interlock.feed.follow import FeedHub
 from interlock.gateway.protocol import Frame
 from interlock.log.usage import CostOf
+from interlock.log.verify.event_log import VerificationReport
 from interlock.log.writer import EventLog
 from interlock.models.configured_models import ConfiguredModels
 from interlock.policy.policy import ToolPolicy
@@ -87,5 +89,7 @@ class GatewayServices:
     undo: Callable[[str, str | None, str], Awaitable[Json]]
     mcp: McpAdmin
     cost_of: CostOf
+    # Checks the log, and every row against it.
+    verify: Callable[[DbConnection], VerificationReport]
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
     threads: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("interlock-gateway"))

@@ -1,4 +1,7 @@
-"""The kinds of events about access over the network. None contains a secret."""
+"""The kinds of events about access over the network.
+
+None contains a secret; `secret_hash` is the sha256 of one of 256 random bits.
+"""
 
 from dataclasses import dataclass
 
@@ -19,6 +22,7 @@ class AuthEvent(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthTokenAdded(AuthEvent):
     kind = "auth.token_added"
+    secret_hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,7 @@ class AuthCodeIssued(AuthEvent):
     """A login link was issued, valid for one browser, once."""
 
     kind = "auth.code_issued"
+    secret_hash: str
     expires_us: int
 
 
@@ -48,6 +53,7 @@ class AuthLogin(AuthEvent):
 
     kind = "auth.login"
     code_id: str
+    secret_hash: str
     expires_us: int
 
 

@@ -94,13 +94,13 @@ class MessageAppended(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsChanged(Event):
-    """`changes` maps each changed field to its old and new value; the hash covers the whole document."""
+    """`changes` maps each changed field to its old and new value; `document` is the whole version."""
 
     kind = "settings.changed"
     who: str
     version: int
     changes: dict[str, list[Any]]
-    document_hash: str
+    document: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from interlock.log.hash_chain import (
     new_salt,
     now_us,
 )
+from interlock.log.projections import Projections
 from interlock.log.usage import COUNTED, CountedEvent, record_usage
 from interlock.redaction.redactor import Redactor
 
@@ -182,9 +183,12 @@ class _Pending:
 class StreamAppender:
     """The heads and the unwritten rows of one transaction."""
 
-    def __init__(self, connection: DbConnection, heads: dict[str, StreamHead]) -> None:
+    def __init__(
+        self, connection: DbConnection, heads: dict[str, StreamHead], projections: Projections
+    ) -> None:
         self._connection = connection
         self._heads = heads
+        self._projections = projections
         self._pending: dict[str, _Pending] = {}
 
     def head(self, stream: str) -> StreamHead:
@@ -277,6 +281,7 @@ class StreamAppender:
             if kind in COUNTED
         )
         record_usage(self._connection, counted)
+        self._projections.store(self._connection, rows)
         # Units that were chained again after a refused condition.
         self.flush()
 

@@ -61,8 +61,8 @@ FROM usage WHERE kind = 'turn' AND {condition} GROUP BY name
 TOKENS_SINCE = TOKENS.format(condition="quarter >= ?")
 TOKENS_OF_SESSION = TOKENS.format(condition="session_id = ?")
 TOKENS_OF_TASK = TOKENS.format(condition="session_id = ? AND task = ?")
-# Delegated tasks are named after the task, with a dot; a slash follows it. One range, so that both
-# databases read no other rows.
+# Delegated tasks are named after the task, with a dot; a slash follows it. One range, so that no other
+# rows are read.
 TOKENS_WITHIN_TASK = TOKENS.format(
     condition="session_id = ? AND task >= ? AND task < ? AND (task = ? OR task > ?)"
 )

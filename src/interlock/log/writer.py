@@ -13,6 +13,7 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection, RetryTransaction
 from interlock.db.group_commit import GroupCommitWriter, WriteUnit
 from interlock.log.event import Event
+from interlock.log.projections import Projections
 from interlock.log.stream_appender import (
     NO_SCOPE,
     EventDraft,
@@ -133,8 +134,9 @@ class EventLog:
     not stop the write; one that must know the outcome makes it `uninterruptible`.
     """
 
-    def __init__(self, database: Database, redactor: Redactor) -> None:
+    def __init__(self, database: Database, redactor: Redactor, projections: Projections) -> None:
         self._redactor = redactor
+        self._projections = projections
         self._heads: dict[str, StreamHead] = {}
         self._subscribers: tuple[OnAppend, ...] = ()
         self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
@@ -221,7 +223,7 @@ class EventLog:
     def _apply(self, connection: DbConnection, units: Sequence[_Unit]) -> None:
         if len(self._heads) > MAX_CACHED_HEADS:
             self._heads.clear()
-        ledger = StreamAppender(connection, self._heads)
+        ledger = StreamAppender(connection, self._heads, self._projections)
         ledger.lock_heads({unit.stream for unit in units})
         for unit in units:
             self._apply_unit(connection, ledger, unit)

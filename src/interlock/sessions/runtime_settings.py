@@ -8,7 +8,6 @@ opens nothing: it is refused, and an update of it starts from everything switche
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -19,8 +18,10 @@ from interlock.core.errors import InvalidSettings
 from interlock.core.text import safe_excerpt, sanitize_text, to_json_value
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
-from interlock.log.hash_chain import now_us
+from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import SYSTEM_STREAM, SettingsChanged
+from interlock.log.projections import Projection
+from interlock.log.projections import Row as ProjectedRow
 from interlock.log.writer import EventLog, Transaction
 from interlock.policy.policy import (
     DEFAULT_MAX_IMAGE_BYTES,
@@ -36,9 +37,6 @@ from interlock.policy.policy import (
 from interlock.redaction.redactor import Redactor
 
 NEWEST = "SELECT version, document FROM settings_versions ORDER BY version DESC LIMIT 1"
-INSERT_VERSION = """
-INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (?, ?, ?, ?)
-"""
 
 Document = dict[str, Any]
 MAX_PATCH_BYTES = 65_536
@@ -141,14 +139,11 @@ class SettingsStore:
             changes = dict(_differences(before, after))
             if not changes:
                 return present
-            version = present.version + 1
-            document = orjson.dumps(_with_unknown(present.document, after))
-            transaction.connection.change(INSERT_VERSION, (version, document.decode(), author, now_us()))
-            digest = sha256(document).hexdigest()
+            version, document = present.version + 1, _with_unknown(present.document, after)
             transaction.record(
-                SettingsChanged(who=author, version=version, changes=changes, document_hash=digest)
+                SettingsChanged(who=author, version=version, changes=changes, document=document)
             )
-            return SettingsVersion(version, settings, orjson.loads(document))
+            return SettingsVersion(version, settings, document)
 
         return await self._events.transact(SYSTEM_STREAM, work)
 
@@ -160,6 +155,26 @@ class SettingsStore:
         if len(orjson.dumps(safe)) > MAX_PATCH_BYTES:
             raise InvalidSettings(f"a settings change can have at most {MAX_PATCH_BYTES} bytes")
         return safe
+
+
+def _evolve(_row: ProjectedRow | None, event: SettingsChanged, header: EventHeader) -> ProjectedRow:
+    return {
+        "version": event.version,
+        "document": orjson.dumps(event.document).decode(),
+        "changed_by": event.who,
+        "time_us": header.time_us,
+    }
+
+
+SETTINGS_VERSIONS = Projection(
+    table="settings_versions",
+    noun="settings version",
+    key=("version",),
+    columns=("document", "changed_by", "time_us"),
+    kinds=(SettingsChanged,),
+    rows_of=lambda event, _header: [{"version": event.version}],
+    evolve=_evolve,
+)
 
 
 def to_document(settings: BaseModel) -> Document:

@@ -21,6 +21,7 @@ from interlock.tools.registry import ToolRegistry
 from interlock.wiring import mcp_servers, policy_views
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
+from interlock.wiring.projections import verify
 from interlock.wiring.runtime import Runtime
 
 __all__ = [
@@ -121,6 +122,7 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         undo=undo,
         mcp=_foreign_tools(runtime),
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
+        verify=verify,
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import pwd
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from interlock.core.text import sanitize_text
 from interlock.db.database import Database, StoreConfig, open_database
 from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.runner import ToolRunner
+from interlock.log.checkpoint import CheckpointInterval
 from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
 from interlock.log.retention import RetentionSweeper
 from interlock.log.signing import SigningKeyStore
@@ -30,6 +31,7 @@ from interlock.questions.service import QuestionService
 from interlock.redaction.factory import build_redactor
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.bus import Bus
+from interlock.runtime.checkpointer import Checkpointer
 from interlock.runtime.task_rows import SESSION_OF
 from interlock.runtime.unix_socket_bus import UnixSocketBus
 from interlock.runtime.work_queue import BusNotifier
@@ -66,6 +68,7 @@ from interlock.wiring.authority_inputs import (
     missing_requirements,
 )
 from interlock.wiring.mcp_servers import open_mcp
+from interlock.wiring.projections import PROJECTIONS
 from interlock.wiring.tool_services import build_registry, memory_services, override_modes
 from interlock.workflow.run_store import RunStore
 
@@ -118,8 +121,14 @@ class Runtime:
     authority_inputs: AuthorityInputs
     # The keys that this process can sign checkpoints with.
     signing_keys: SigningKeyStore
+    checkpointer: Checkpointer
     # None: content is kept for ever.
     retention: RetentionSweeper | None = None
+
+    def housekeeping(self) -> "list[Callable[[], Coroutine[None, None, None]]]":
+        """What a process that serves people does to the store besides; each runs until cancelled."""
+        sweeping = [] if self.retention is None else [self.retention.run_hourly]
+        return [self.checkpointer.run, *sweeping]
 
     async def close(self) -> None:
         await self.mcp.close()
@@ -189,7 +198,7 @@ def open_runtime(
     redactor = build_redactor(settings)
     set_log_redaction(redactor.value)
     database = open_database(store_config(settings))
-    log = EventLog(database, redactor)
+    log = EventLog(database, redactor, PROJECTIONS)
     open_modes = settings.session.open_modes | frozenset(opened)
     bus = _open_bus(settings)
     notifier = BusNotifier(bus)
@@ -208,6 +217,8 @@ def open_runtime(
     walls = LazySandbox(None if sandbox is NO_SANDBOX else sandbox, lambda: select_sandbox(settings, roots))
     mcp = open_mcp(settings, database, log, redactor, registry, authority_inputs, walls)
     stored_settings, authorities = SettingsStore(database, log, redactor), AuthorityCache(registry)
+    keys, given = _signing_keys(settings), settings.proof
+    interval = CheckpointInterval(given.checkpoint_events, given.checkpoint_minutes * 60.0)
     authority = AuthoritySource(database, stored_settings, mcp, registry, authorities, authority_inputs)
     return Runtime(
         *(settings, database, redactor, log, bus, notifier),
@@ -229,7 +240,8 @@ def open_runtime(
         sealed=sealed,
         sandbox=sandbox,
         authority_inputs=authority_inputs,
-        signing_keys=_signing_keys(settings),
+        signing_keys=keys,
+        checkpointer=Checkpointer(database, log, keys, interval),
         retention=_retention(settings, database, log, sealed),
     )
 

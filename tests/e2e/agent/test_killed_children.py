@@ -9,9 +9,9 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.db.database import open_database
-from interlock.log.verify.event_log import verify
 from interlock.sessions.models import Role
 from interlock.sessions.transcript import read_task_messages
+from interlock.wiring.projections import verify
 from tests.e2e.agent.dying_worker import Round
 from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
 from tests.harness.cli_processes import ProcessHarness

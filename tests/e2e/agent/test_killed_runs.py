@@ -12,9 +12,9 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.db.database import open_database
-from interlock.log.verify.event_log import verify
 from interlock.wiring import open_runtime
 from interlock.wiring.agents import open_agent_runtime
+from interlock.wiring.projections import verify
 from tests.e2e.agent.dying_worker import Round
 from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
 from tests.harness.cli_processes import PATIENCE_SECONDS, ProcessHarness

@@ -10,9 +10,9 @@ from interlock.agent.events import TaskEnded, TextDelta, ToolCallInfo, ToolDenie
 from interlock.agent.loop import NO_WORDS, TaskAssignment
 from interlock.config.modes import ToolMode
 from interlock.log.stream_appender import EventScope
-from interlock.log.verify.event_log import verify
 from interlock.models.provider import ToolChoice
 from interlock.sessions.models import Role
+from interlock.wiring.projections import verify
 from tests.integration.agent.test_loop import call, of
 from tests.integration.agent.test_offers import Listening
 

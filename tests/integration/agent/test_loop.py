@@ -16,9 +16,9 @@ from interlock.agent.events import (
 )
 from interlock.agent.limits import ControlLimits
 from interlock.config.modes import ToolMode
-from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import MARK
 from interlock.sessions.models import Role
+from interlock.wiring.projections import verify
 from tests.harness.agent_loop import SECRET
 
 

@@ -17,8 +17,8 @@ from interlock.gateway.credentials import CredentialKind
 from interlock.gateway.methods import ALL
 from interlock.gateway.protocol import GatewayRequest, RequestError
 from interlock.log.kinds import merge_payload
-from interlock.log.verify.event_log import verify
 from interlock.wiring import local_actor
+from interlock.wiring.projections import verify
 from interlock.workflow.run_rows import RunStatus
 from tests.harness.gateway import GatewayClient, GatewayHarness, RequestRefused
 from tests.harness.telegram import script

@@ -6,9 +6,9 @@ from collections import defaultdict
 from interlock.log import task_events
 from interlock.log.retention import RetentionSweeper, SweepReport
 from interlock.log.stream_appender import EventScope
-from interlock.log.verify.event_log import verify
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.sessions.models import Role
+from interlock.wiring.projections import verify
 from tests.harness.store import StoreHarness
 from tests.harness.tasks import TaskHarness
 

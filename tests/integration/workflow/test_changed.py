@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.log.verify.event_log import verify
+from interlock.wiring.projections import verify
 from interlock.workflow.run_rows import RunDefinitionChanged, RunStatus
 from tests.harness.workflows import open_workflow_harness
 from tests.integration.workflow.graphs import ASKING, SIMPLE, TWO, said

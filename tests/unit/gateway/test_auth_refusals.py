@@ -75,7 +75,6 @@ async def test_no_secret_is_in_any_row_file_or_log_line(
     for secret in (token.secret, code, browser.secret, unused):
         assert secret not in everything
         assert secret[4:] not in everything
-        assert auth.hash_secret(secret).hex() not in repr(told(store))
 
 
 def test_own_secrets_are_redacted_wherever_they_stand():

@@ -7,8 +7,8 @@ import pytest
 from interlock.core.errors import UserError
 from interlock.gateway import auth
 from interlock.gateway.auth import ClientIdentity, CredentialKind, CredentialService
-from interlock.log.verify.event_log import verify
 from interlock.redaction.redactor import Redactor
+from interlock.wiring.projections import verify
 from tests.harness.store import open_store
 from tests.harness.tasks import TaskHarness
 from tests.unit.gateway.credential_book import Clock

@@ -7,6 +7,7 @@ import pytest
 
 from interlock.core.errors import StoreFull, UserError
 from interlock.gateway.auth import ClientIdentity, CredentialKind, LoginRefused
+from interlock.gateway.credentials import hash_text
 from tests.unit.gateway.credential_book import kinds, later, told
 
 
@@ -17,7 +18,13 @@ async def test_a_token_lets_in_whoever_has_it_under_its_name(store, credentials)
         "ci", token.id, CredentialKind.token
     )
     assert told(store) == [
-        {"kind": "auth.token_added", "credential_id": token.id, "name": "ci", "who": "local:ada"}
+        {
+            "kind": "auth.token_added",
+            "credential_id": token.id,
+            "name": "ci",
+            "who": "local:ada",
+            "secret_hash": hash_text(token.secret),
+        }
     ]
 
 

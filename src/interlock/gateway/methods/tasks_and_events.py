@@ -17,7 +17,6 @@ from interlock.log.stats import MAX_DAYS, DailyStats, TurnTotals, read_stats
 from interlock.log.timeline import read_tail, read_timeline
 from interlock.log.tree import event_json
 from interlock.log.usage import CostOf, cost_json
-from interlock.log.verify.event_log import verify as verify_log
 from interlock.runtime.task_rows import TaskStatus, read_request_excerpts
 from interlock.sessions.storable_message import require_session
 
@@ -157,7 +156,7 @@ async def verify(call: MethodCall[NoParams]) -> Json:
             GatewayErrorCode.RATE_LIMITED, "the log is already being verified; try again in a moment"
         )
     async with call.services.verifying:
-        report = await call.services.database.read(verify_log)
+        report = await call.services.database.read(call.services.verify)
     return {
         "ok": report.ok,
         "events": report.events,

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from interlock.db.database import SCHEMA_REVISION
 from interlock.db.driver import DbConnection
+from interlock.log.projections import Projections
 from interlock.log.verify.sessions import COLUMN_IS_THERE
 
-# The tables whose rows are compared with events, or refer to them, with their keys.
+# The tables that belong to the log, or whose rows are compared otherwise, with their keys.
 KEYS = {
     "authorities": "digest",
-    "credentials": "id",
     "event_texts": "stream, seq",
     "mcp_servers": "id",
     "mcp_tools": "server, name",
@@ -17,13 +17,10 @@ KEYS = {
     "run_nodes": "session_id, number",
     "runs": "session_id",
     "sessions": "id",
-    "settings_versions": "version",
     "stream_heads": "stream",
     "tasks": "id",
     "usage": "session_id, task, quarter, kind, name, agent, actor",
 }
-# Missing credentials grant no access; a backup has none.
-MAY_BE_GONE = frozenset({"credentials"})
 TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 HAS_VERSION = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
 IS_OF_VERSION = "SELECT 1 FROM alembic_version WHERE version_num = ?"
@@ -37,28 +34,33 @@ UNION SELECT 'rule', r.rulename FROM pg_rules r WHERE r.schemaname = current_sch
 }
 
 
-def missing_tables(connection: DbConnection) -> Iterator[str]:
+def missing_tables(connection: DbConnection, projections: Projections) -> Iterator[str]:
     """A missing table would be skipped as if an older version had written the store.
 
     PostgreSQL itself refuses to query one.
     """
     if connection.dialect != "sqlite" or not _is_of_this_version(connection):
         return
-    for name in sorted(KEYS.keys() - MAY_BE_GONE - _tables(connection)):
+    for name in sorted(_keys(projections).keys() - _tables(connection)):
         yield f"the table {name} is missing"
     if not connection.query(COLUMN_IS_THERE):
         yield "the definition of the table sessions was changed"
 
 
-def schema_anomalies(connection: DbConnection) -> Iterator[str]:
+def schema_anomalies(connection: DbConnection, projections: Projections) -> Iterator[str]:
     """Duplicate rows, of which only one would be compared; and triggers or rules, which could change rows:
     Interlock has none."""
-    there = _tables(connection) if connection.dialect == "sqlite" else KEYS.keys()
-    for table, key in KEYS.items():
+    keys = _keys(projections)
+    there = _tables(connection) if connection.dialect == "sqlite" else keys.keys()
+    for table, key in keys.items():
         if table in there and (rows := connection.query(_doubles(table, key))):
             yield f"the table {table} has more than one row of {_format_key(rows[0])}"
     for what, name in connection.query(PLANTED[connection.dialect]):
         yield f"the database has a {what} that does not belong to Interlock: {name}"[:300]
+
+
+def _keys(projections: Projections) -> dict[str, str]:
+    return KEYS | {each.table: ", ".join(each.key) for each in projections}
 
 
 def _doubles(table: str, key: str) -> str:

@@ -14,14 +14,14 @@ from interlock.log.kinds import (
     AuthorityCompiled,
     LogCheckpoint,
     MessageAppended,
-    SettingsChanged,
 )
+from interlock.log.projections import Projections
 from interlock.log.read import StoredEvent, iter_stream
 from interlock.log.recorded_erasures import RecordedErasures
 from interlock.log.verify.checkpoints import CheckpointVerifier, Coverage
-from interlock.log.verify.credentials import CredentialVerifier
 from interlock.log.verify.database_schema import missing_tables, schema_anomalies
 from interlock.log.verify.questions import QuestionVerifier
+from interlock.log.verify.rows import RowVerifier
 from interlock.log.verify.runs import RunVerifier
 from interlock.log.verify.sessions import SessionVerifier
 from interlock.log.verify.settings import SettingsVerifier
@@ -33,7 +33,6 @@ UNION SELECT stream FROM event_texts UNION SELECT id FROM sessions UNION SELECT 
 ORDER BY 1
 """
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
-READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
 READ_TEXT = "SELECT text FROM event_texts WHERE stream = ? AND seq = ?"
 COUNT_TEXTS = "SELECT count(*) FROM event_texts WHERE stream = ?"
@@ -70,20 +69,20 @@ class VerificationReport:
 
 def verify(
     connection: DbConnection,
+    projections: Projections,
     *,
     anchors: Iterable[Anchor] = (),
     trusted_keys: Collection[str] = (),
     only: str | None = None,
 ) -> VerificationReport:
-    """Check every stream, or one and the checkpoints over it. Reports at most one fault of each."""
-    report = VerificationReport(
-        faults=[LogFault(SYSTEM_STREAM, 0, "missing", part) for part in missing_tables(connection)]
-    )
+    """Check every stream with its rows, or one and the checkpoints over it; at most one fault of each."""
+    missing = missing_tables(connection, projections)
+    report = VerificationReport(faults=[LogFault(SYSTEM_STREAM, 0, "missing", part) for part in missing])
     if report.faults:
         # There is nothing left to compare the events with.
         return report
     report.faults.extend(
-        LogFault(SYSTEM_STREAM, 0, "broken", part) for part in schema_anomalies(connection)
+        LogFault(SYSTEM_STREAM, 0, "broken", part) for part in schema_anomalies(connection, projections)
     )
     streams = {only} if only else {str(row[0]) for row in connection.query(STREAMS)}
     if only and not connection.query(KNOWN, (only, only)):
@@ -95,20 +94,21 @@ def verify(
     # The system stream says what the checkpoints cover of the others.
     for stream in (SYSTEM_STREAM, *sorted(streams - {SYSTEM_STREAM})):
         report.streams += 1
-        report.faults.extend(_first_fault(connection, stream, report, erasures, checkpoints))
+        report.faults.extend(_first_fault(connection, projections, stream, report, erasures, checkpoints))
     report.faults.extend(starmap(LogFault, checkpoints.faults_of_anchors()))
     return report
 
 
 def _first_fault(
     connection: DbConnection,
+    projections: Projections,
     stream: str,
     report: VerificationReport,
     erasures: RecordedErasures,
     checkpoints: CheckpointVerifier,
 ) -> list[LogFault]:
     try:
-        return list(islice(_faults_of(connection, stream, report, erasures, checkpoints), 1))
+        return list(islice(_faults_of(connection, projections, stream, report, erasures, checkpoints), 1))
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
@@ -117,6 +117,7 @@ def _first_fault(
 
 def _faults_of(
     connection: DbConnection,
+    projections: Projections,
     stream: str,
     report: VerificationReport,
     erasures: RecordedErasures,
@@ -129,7 +130,7 @@ def _faults_of(
         SessionVerifier(),
         SettingsVerifier(),
     )
-    access, usage = CredentialVerifier(), UsageVerifier()
+    rows, usage = RowVerifier(projections), UsageVerifier()
     for stored in iter_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -137,7 +138,7 @@ def _faults_of(
             yield LogFault(stream, expected_seq, "missing", f"the next event is #{header.seq}")
         report.events += 1
         yield from _faults_of_event(stored, chained, erasures)
-        yield from _faults_of_what_it_covers(connection, stored, report)
+        yield from _faults_of_what_it_covers(stored, report)
         text = stored.event().searchable_text if stored.content is not None else ""
         texts += bool(text)
         yield from _faults_of_text(connection, stored, text)
@@ -148,7 +149,7 @@ def _faults_of(
             runs.take(header.seq, stored.event())
         session.take(stored)
         grants.take(stored)
-        access.take(stored)
+        rows.take(stored)
         usage.take(stored)
         if stored.cursor.position <= position:
             yield LogFault(
@@ -161,7 +162,7 @@ def _faults_of(
     if connection.query(COUNT_TEXTS, (stream,))[0][0] != texts:
         yield LogFault(stream, expected_seq, "broken", "the search index has a text that no event has")
     for seq, what, detail in chain.from_iterable(
-        told.compare(connection, stream) for told in (questions, runs, session, grants, access, usage)
+        told.compare(connection, stream) for told in (questions, runs, session, grants, usage, rows)
     ):
         yield LogFault(stream, seq, what, detail)
 
@@ -183,18 +184,14 @@ def _faults_of_event(stored: StoredEvent, chained: bytes, erasures: RecordedEras
             yield LogFault(header.stream, header.seq, "broken", "its content was changed")
 
 
-def _faults_of_what_it_covers(
-    connection: DbConnection, stored: StoredEvent, report: VerificationReport
-) -> Iterator[LogFault]:
-    """Check what an event authenticates: a message, settings or an authority."""
+def _faults_of_what_it_covers(stored: StoredEvent, report: VerificationReport) -> Iterator[LogFault]:
+    """Check what an event authenticates: an authority."""
     if stored.is_erased:
         report.erased += 1
         return
     event = stored.event()
     if isinstance(event, MessageAppended):
         report.messages += 1
-    elif isinstance(event, SettingsChanged):
-        yield from _faults_of_settings(connection, stored, event)
     elif isinstance(event, AuthorityCompiled):
         if sha256(event.form.encode()).hexdigest() != event.digest:
             header = stored.header
@@ -207,17 +204,6 @@ def _faults_of_text(connection: DbConnection, stored: StoredEvent, text: str) ->
     stream, seq = stored.header.stream, stored.header.seq
     if text and connection.query(READ_TEXT, (stream, seq)) != [(text,)]:
         yield LogFault(stream, seq, "broken", "its text in the search index was changed")
-
-
-def _faults_of_settings(
-    connection: DbConnection, stored: StoredEvent, event: SettingsChanged
-) -> Iterator[LogFault]:
-    stream, seq = stored.header.stream, stored.header.seq
-    rows = connection.query(READ_SETTINGS, (event.version,))
-    if not rows:
-        yield LogFault(stream, seq, "missing", f"version {event.version} of the settings is missing")
-    elif sha256(str(rows[0][0]).encode()).hexdigest() != event.document_hash:
-        yield LogFault(stream, seq, "broken", f"version {event.version} of the settings was changed")
 
 
 def _faults_of_head(

@@ -1,4 +1,4 @@
-"""Compares the rows of settings versions and MCP servers with their events."""
+"""Compares the rows of MCP servers with their events."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,11 +8,10 @@ import orjson
 
 from interlock.db.driver import DbConnection
 from interlock.log.event import Event
-from interlock.log.kinds import SYSTEM_STREAM, SettingsChanged
+from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.mcp_events import McpServerAdded, McpServerRemoved, McpToolClassed
 from interlock.log.read import StoredEvent
 
-VERSIONS = "SELECT version FROM settings_versions ORDER BY version"
 SERVERS = "SELECT id, definition FROM mcp_servers ORDER BY id"
 CLASSES = "SELECT server, name, class FROM mcp_tools WHERE class IS NOT NULL ORDER BY server, name"
 # A backup of an older schema is checked before it is upgraded.
@@ -31,23 +30,20 @@ class _Server:
 
 
 class SettingsVerifier:
-    """Collects versions and servers from the events of the `system` stream."""
+    """Collects servers from the events of the `system` stream."""
 
     def __init__(self) -> None:
-        self._versions: set[int] = set()
         self._servers: dict[str, _Server] = {}
 
     def take(self, stored: StoredEvent) -> None:
         header = stored.header
         if header.stream != SYSTEM_STREAM:
             return
-        if header.kind == SettingsChanged.kind or header.kind in _OF_SERVERS:
+        if header.kind in _OF_SERVERS:
             self._take(header.seq, stored.event())
 
     def _take(self, seq: int, event: Event) -> None:
         match event:
-            case SettingsChanged(version=version):
-                self._versions.add(version)
             case McpServerAdded(server=server, definition=definition):
                 self._servers[server] = _Server(seq, definition)
             case McpServerRemoved(server=server):
@@ -63,10 +59,6 @@ class SettingsVerifier:
         """Where rows and events disagree: the event's number, broken or missing, and the detail."""
         if stream != SYSTEM_STREAM:
             return
-        if _is_there(connection, "settings_versions"):
-            for (version,) in connection.query(VERSIONS):
-                if version not in self._versions:
-                    yield 0, "broken", f"no event describes version {version} of the settings"
         if _is_there(connection, "mcp_tools"):
             yield from self._of_servers({str(row[0]): row[1] for row in connection.query(SERVERS)})
             yield from self._of_classes(
