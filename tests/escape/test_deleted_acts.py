@@ -140,12 +140,16 @@ async def test_what_is_recorded_while_a_session_is_erased_loses_nothing_unseen(
     other, loop = open_store(store.config), asyncio.get_running_loop()
     late = SessionRenamed(title="too late", who="test")
     recording: list[Future] = []
+
+    async def record_late():
+        return await other.log.append(session, late)
+
     for kind in (SqliteConnection, PostgresConnection):
         real = kind.change
 
         def change(self, statement, parameters=(), real=real):
             if statement == ERASE_REST[0]:
-                recording.append(asyncio.run_coroutine_threadsafe(other.log.append(session, late), loop))
+                recording.append(asyncio.run_coroutine_threadsafe(record_late(), loop))
                 wait(recording, timeout=1)
             return real(self, statement, parameters)
 

@@ -20,7 +20,7 @@ from interlock.db.driver import DbConnection, SqliteConnection
 from interlock.db.upgrade import upgrade
 from interlock.log.checkpoint import write_checkpoint
 from interlock.log.read import LOG_START, read_all
-from interlock.log.stream_appender import EventScope
+from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.sessions.models import Role
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import StoreHarness, open_store
@@ -66,11 +66,15 @@ async def test_after_a_failed_commit_nothing_of_it_is_remembered(sqlite_store, m
 @pytest.mark.parametrize("name", ["a\0b", "nope\0x", "\ud800", "", "x" * 1000, "a b"])
 async def test_a_name_no_database_can_hold_hurts_only_whoever_asked(store, name):
     session = await new_session(store)
+
+    async def append(stream, scope=NO_SCOPE):
+        return await store.log.append(stream, renamed(), scope=scope)
+
     outcomes = await asyncio.gather(
-        store.log.append(session, renamed()),
-        store.log.append(name, renamed()),
+        append(session),
+        append(name),
         store.leases.take(name, "w"),
-        store.log.append(session, renamed(), scope=EventScope("task\0", "parent\ud800")),
+        append(session, EventScope("task\0", "parent\ud800")),
         store.leases.take(session, "holder\0"),
         return_exceptions=True,
     )
@@ -207,9 +211,9 @@ async def test_a_group_that_waits_for_one_head_holds_none_behind_it(postgres_ser
             connection.query(HOLD, (session,))
 
         # Whatever is queued while the writer stands at the gate becomes one group.
-        writes = [store.log.queue_events(queued_first, renamed())]
+        writes = [store.log.append(queued_first, renamed())]
         await waiting(third, 1)
-        writes += [store.log.queue_events(session, renamed()) for session in (known, behind)]
+        writes += [store.log.append(session, renamed()) for session in (known, behind)]
         gate.commit()
         await writes[0]
         await waiting(third, 1)

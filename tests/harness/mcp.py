@@ -81,8 +81,7 @@ class McpHarness(RuntimeHarness):
         return {name for name in authority.exposed if "__" in name}
 
     async def flushed(self, kind: str, stream: str = SYSTEM_STREAM) -> list[dict[str, Any]]:
-        """The events of one kind, deferred ones included: those are on disk after the next commit."""
-        self.runtime.log.flush()
+        """The events of one kind, also those that were appended without waiting."""
         await self.runtime.log.transact(SYSTEM_STREAM, lambda _transaction: None)
         return self.payloads(stream, kind)
 

@@ -80,15 +80,30 @@ async def test_one_transaction_records_to_several_streams_all_or_nothing(store):
     assert report(store).ok
 
 
-async def test_what_is_noted_keeps_its_place_and_shares_the_next_commit(store):
+async def test_what_is_held_back_keeps_its_place_and_shares_the_next_commit(store):
     session = await new_session(store)
-    noted = [store.log.note(session, store.log.draft(renamed(name))) for name in "ab"]
-    await asyncio.sleep(0)
-    assert not any(each.done() for each in noted)
-    (waited_for,) = await store.log.append(session, renamed("c"))
-    assert [each.result()[0].seq for each in noted] == [2, 3]
+    appender, held = store.log.appender(session), [store.log.draft(renamed(name)) for name in "ab"]
+    appender.hold(*held)
+    (waited_for,) = await appender.append(store.log.draft(renamed("c")))
+    assert [draft.seq for draft in held] == [2, 3]
     assert waited_for.seq == 4
-    assert noted[0].result()[0].time_us == waited_for.time_us
+    times = store.query("SELECT DISTINCT time_us FROM events WHERE stream = ? AND seq > 1", session)
+    assert times == [(waited_for.time_us,)]
+    appender.hold(store.log.draft(renamed("d")))
+    await appender.flush()
+    await appender.flush()
+    assert store.query("SELECT max(seq) FROM events WHERE stream = ?", session) == [(5,)]
+    assert report(store).ok
+
+
+async def test_what_is_held_back_is_recorded_whatever_the_condition_of_the_next_append_says(store):
+    session = await new_session(store)
+    appender, held = store.log.appender(session), store.log.draft(renamed("a"))
+    appender.hold(held)
+    with pytest.raises(PreconditionFailed):
+        await appender.append(store.log.draft(renamed("b")), condition=WritePrecondition("1 = ?", (2,)))
+    (after,) = await appender.append(store.log.draft(renamed("c")))
+    assert (held.seq, after.seq) == (2, 3)
     assert report(store).ok
 
 
@@ -99,9 +114,9 @@ async def test_a_unit_whose_condition_is_not_met_is_refused_alone(store):
     met, unmet = (WritePrecondition(is_titled, (session, title)) for title in ("", "another"))
 
     def queued(stream: str, title: str, condition: WritePrecondition | None = None):
-        return store.log.see_through(stream, store.log.draft(renamed(title)), condition=condition)
+        return store.log.append(stream, renamed(title), condition=condition)
 
-    before = store.log.note(session, store.log.draft(renamed("a")))
+    before = queued(session, "a")
     refused = [queued(session, title, unmet) for title in "bc"]
     after, with_another = queued(session, "d"), queued(session, "e", met)
     elsewhere = [queued(other, "f", met), queued(other, "g", unmet), queued(other, "h")]
@@ -124,29 +139,7 @@ async def test_a_condition_under_a_lease_that_was_lost_is_refused_as_lost(store)
     session = await new_session(store)
     unmet = WritePrecondition("1 = ?", (2,))
     with pytest.raises(SessionFenced):
-        await store.log.see_through(session, store.log.draft(renamed("a")), token=7, condition=unmet)
-
-
-async def test_what_is_noted_is_written_by_itself_after_a_moment_or_when_somebody_hurries(store):
-    session = await new_session(store)
-    later = store.log.note(session, store.log.draft(renamed("a")))
-    async with asyncio.timeout(20):
-        assert (await later)[0].seq == 2
-    now = store.log.note(session, store.log.draft(renamed("b")))
-    store.log.flush()
-    async with asyncio.timeout(20):
-        assert (await now)[0].seq == 3
-
-
-async def test_what_is_only_noted_is_not_lost_when_the_store_is_closed(store_config):
-    store = open_store(store_config)
-    session = await new_session(store)
-    store.log.note(session, store.log.draft(renamed("last words")))
-    store.close()
-    again = open_store(store_config)
-    with again.database.reading() as connection:
-        assert [event.header.seq for event in iter_stream(connection, session)] == [1, 2]
-    again.close()
+        await store.log.append(session, renamed("a"), token=7, condition=unmet)
 
 
 async def test_the_searchable_text_is_written_if_its_event_is(store):
@@ -220,8 +213,7 @@ async def test_a_second_writer_on_the_same_store_is_noticed(store):
 
 async def test_a_closed_log_refuses_and_keeps_what_was_queued(store):
     session = await new_session(store)
-    pending = [asyncio.ensure_future(store.log.append(session, renamed(str(n)))) for n in range(20)]
-    await asyncio.sleep(0)
+    pending = [store.log.append(session, renamed(str(n))) for n in range(20)]
     store.log.close()
     recorded = await asyncio.gather(*pending)
     assert [done[0].seq for done in recorded] == list(range(2, 22))
@@ -231,11 +223,10 @@ async def test_a_closed_log_refuses_and_keeps_what_was_queued(store):
 
 async def test_a_caller_that_stops_waiting_does_not_undo_the_write(store):
     session = await new_session(store)
-    task = asyncio.create_task(store.log.append(session, renamed("x")))
-    await asyncio.sleep(0)
-    task.cancel()
+    writing = store.log.append(session, renamed("x"))
+    writing.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
+        await writing
     await store.log.append(session, renamed("y"))
     assert store.query("SELECT count(*) FROM events WHERE stream = ?", session) == [(3,)]
 

@@ -354,7 +354,7 @@ async def test_a_cancelled_call_leaves_a_whole_question_or_none(asking):
 async def test_a_question_on_its_way_to_the_store_is_not_lost_by_a_cancellation(asking):
     """Otherwise the call would be told as cancelled while its question can still be answered."""
     release = threading.Event()
-    busy = asyncio.create_task(asking.store.log.transact(asking.session_id, lambda _: release.wait(10)))
+    busy = asking.store.log.transact(asking.session_id, lambda _: release.wait(10))
     context = ToolContext(
         session_id=asking.session_id,
         call_id="call_1",

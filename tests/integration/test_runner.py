@@ -10,6 +10,7 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import AuditUnavailable, ErrorCode, SessionFenced, StoreError, ToolError
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.stream_appender import EventScope
+from interlock.log.writer import TaskAppender
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs
 from interlock.policy.policy import ToolPolicy
@@ -214,15 +215,15 @@ async def test_a_call_cancelled_while_its_intent_is_written_never_runs_and_is_to
 ):
     """Once, and once more while it is written that it was."""
     echo = make_harness()
-    see_through = echo.store.log.see_through
+    append = TaskAppender.append
 
-    def cancelling(stream, draft, **more):
-        writing = see_through(stream, draft, **more)
+    def cancelling(appender, draft, **more):
+        writing = append(appender, draft, **more)
         if draft.kind in kinds:
             task.cancel()
         return writing
 
-    monkeypatch.setattr(echo.store.log, "see_through", cancelling)
+    monkeypatch.setattr(TaskAppender, "append", cancelling)
     task = asyncio.create_task(echo.call())
     with pytest.raises(asyncio.CancelledError):
         await task

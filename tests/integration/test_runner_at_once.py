@@ -11,6 +11,7 @@ from interlock.core.errors import AuditUnavailable, SessionFenced, StoreError, T
 from interlock.core.errors import ErrorCode as Code
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.stream_appender import EventScope
+from interlock.log.writer import TaskAppender
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect, PolicySwitch
 from interlock.wiring.projections import PROJECTIONS
@@ -99,14 +100,14 @@ async def test_cancelled_while_it_is_written_a_call_is_whole_in_the_log_and_stay
     make_harness, monkeypatch
 ):
     ready = make_harness(Ready())
-    see_through = ready.store.log.see_through
+    append = TaskAppender.append
 
-    def cancelling(stream, *drafts, **more):
-        writing = see_through(stream, *drafts, **more)
+    def cancelling(appender, *drafts, **more):
+        writing = append(appender, *drafts, **more)
         task.cancel()
         return writing
 
-    monkeypatch.setattr(ready.store.log, "see_through", cancelling)
+    monkeypatch.setattr(TaskAppender, "append", cancelling)
     task = asyncio.create_task(ready.call())
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -94,7 +94,7 @@ class AgentLoop:
         except ModelError as error:
             yield await task.recording.fail(task.control, error)
         finally:
-            await task.recording.close(task.end)
+            await task.recording.close()
 
     async def _turns(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
         reply: ModelReply | None = None
@@ -181,7 +181,7 @@ class AgentLoop:
             used=task_history.own_usage,
         )
         recording.begin(prompt.inputs.agent)
-        note = recording.note
+        hold = recording.hold
         return _Task(
             prompt=prompt,
             conversation=conversation,
@@ -192,16 +192,18 @@ class AgentLoop:
             spending=UsageTotalsReader(here.database, here.limits, here.prices, session_id),
             recording=recording,
             asking=ModelTurnRunner(
-                *(provider, here.redactor, here.breakers, here.refuses_required, control, note)
+                *(provider, here.redactor, here.breakers, here.refuses_required, control, hold),
+                recording.append,
             ),
             calling=ToolCallScheduler(
                 self._execute_tool,
                 here.runner,
                 here.sessions,
+                here.log,
                 here.redactor,
                 here.breakers,
                 control,
-                note,
+                hold,
             ),
         )
 
@@ -249,7 +251,7 @@ class _Task:
         authority, number = self.prompt.authority, self.control.turns
         limit = self.control.refusal_limit
         if limit is not None and limit.limit not in self.task_history.limits_reached:
-            self.recording.note([limit.event])
+            self.recording.hold([limit.event])
         if limit is not None or not authority.exposed:
             choice = ToolChoice.none
         else:

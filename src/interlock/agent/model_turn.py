@@ -32,7 +32,8 @@ from interlock.models.provider import (
 from interlock.redaction.redactor import Redactor
 from interlock.tools.tool import MAX_ARGUMENT_BYTES
 
-Record = Callable[[Sequence[Event]], None]
+Hold = Callable[[Sequence[Event]], None]
+Append = Callable[[Event], None]
 
 # No tool has a longer name or takes larger arguments: the rest is cut.
 MAX_NAME_CHARS = 200
@@ -55,7 +56,7 @@ class TurnRequest:
 
 
 class ModelTurnRunner:
-    """Runs the turns of one task. `record` queues events in order."""
+    """Runs the turns of one task. `hold` leaves events for the next append, `append` records one now."""
 
     def __init__(
         self,
@@ -64,7 +65,8 @@ class ModelTurnRunner:
         breakers: CircuitBreakers,
         refuses_required: set[str],
         control: LimitTracker,
-        record: Record,
+        hold: Hold,
+        append: Append,
     ) -> None:
         """`refuses_required`: models known to reject `required`; new ones are added here."""
         self._refuses_required = refuses_required
@@ -72,7 +74,8 @@ class ModelTurnRunner:
         self._redactor = redactor
         self._breakers = breakers
         self._control = control
-        self._record = record
+        self._hold = hold
+        self._append = append
         self._key = CircuitKey(model=provider.name)
 
     async def ask(self, question: TurnRequest, retries: TurnRetries) -> AsyncGenerator[AgentEvent]:
@@ -97,30 +100,30 @@ class ModelTurnRunner:
                     delay = max(delay, self._breakers.seconds_open(self._key))
                 if delay is None or self._control.out_of_time(after_seconds=delay):
                     if error.fault.is_transient:
-                        self._record([retries.exhausted(error)])
+                        self._hold([retries.exhausted(error)])
                     raise
-                self._record([retries.scheduled(error, delay)])
+                self._append(retries.scheduled(error, delay))
                 yield RetryAnnounced(delay, str(error))
                 await asyncio.sleep(delay)
         if refused is not None and question.reply is not None:
             name = self._provider.name
             self._refuses_required.add(name)
-            self._record([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
+            self._hold([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
 
     async def _once(self, question: TurnRequest) -> AsyncGenerator[AgentEvent]:
         permit = self._breakers.allows(self._key)
         if isinstance(permit, OpenCircuit):
             raise model_circuit_open_error(self._provider.name, permit)
         if isinstance(permit, ProbePermit):
-            self._record(permit.events)
+            self._hold(permit.events)
         try:
             async with aclosing(self._answer(question)) as events:
                 async for event in events:
                     yield event
             if question.stop is None:
-                self._record(self._breakers.succeeded(permit))
+                self._hold(self._breakers.succeeded(permit))
         except ModelError as error:
-            self._record(self._breakers.failed(permit, error.fault.value, str(error)))
+            self._hold(self._breakers.failed(permit, error.fault.value, str(error)))
             raise
         finally:
             self._release(permit)

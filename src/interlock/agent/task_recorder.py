@@ -1,8 +1,8 @@
 """Records what the loop does, in order and in as few commits as possible.
 
-Events are queued as they happen, and one writer takes them in order. What was queued before a call is on
-disk with that call's intent; what a turn leaves is written with the next awaited write, or shortly after in
-any case. A task's end is emitted when all of it is on disk.
+Events are held back until the next append of the task, which records them first: what was held before a
+call is on disk with that call's intent. What people must see while the model or a retry is waited for is
+appended without waiting. A task's end is emitted when all of it is on disk.
 """
 
 import asyncio
@@ -16,13 +16,14 @@ from interlock.agent.events import TaskEnded, TurnCompleted
 from interlock.agent.limit_stops import LimitStop
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.model_turn import TurnRequest
-from interlock.agent.tool_calls import PendingWrite, ToolCallBatchResult, TurnScope
+from interlock.agent.tool_calls import HeldMessage, ToolCallBatchResult, TurnScope
 from interlock.config.modes import ToolMode
+from interlock.core.errors import StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.log import task_events
 from interlock.log.event import Event
-from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventReceipt, EventScope
+from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
 from interlock.log.writer import EventLog
 from interlock.models.provider import FinishReason, ModelError, ModelReply, ToolChoice
 from interlock.policy.authority import Authority
@@ -52,16 +53,6 @@ class TaskAssignment:
     who: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Writing:
-    future: "asyncio.Future[list[EventReceipt]]"
-    entry: ContextMessage | None = None
-
-    def number(self, recorded: Sequence[EventReceipt]) -> None:
-        if self.entry is not None:
-            self.entry.seq = recorded[-1].seq
-
-
 class TaskRecorder:
     """Records one assignment, from start to end."""
 
@@ -85,13 +76,17 @@ class TaskRecorder:
         self._model = model
         self._agent = ""
         self._scope = assignment.scope
-        self._writing: list[_Writing] = []
+        self._appender = log.appender(session_id, assignment.lease_token)
+        self._unnumbered: list[tuple[EventDraft, ContextMessage]] = []
         self._used = used
         self._said = ""
 
-    def note(self, events: Sequence[Event]) -> None:
-        if events:
-            self._note(*(self._log.draft(event, self._scope) for event in events))
+    def hold(self, events: Sequence[Event]) -> None:
+        self._appender.hold(*(self._log.draft(event, self._scope) for event in events))
+
+    def append(self, event: Event) -> None:
+        """Record an event without waiting for it."""
+        self._appender.append(self._log.draft(event, self._scope))
 
     def begin(self, agent: AgentDefinition | None) -> None:
         self._agent = agent.name if agent else ""
@@ -101,7 +96,10 @@ class TaskRecorder:
             agent_hash=agent.sha256 if agent else "",
             model=self._model,
         )
-        self._scope = self._opened(started, self._assignment.scope)
+        draft = self._log.draft(started, self._scope)
+        # The first turn's event follows at once.
+        self._appender.hold(draft)
+        self._scope = EventScope(self._scope.task, draft.id)
 
     def earlier_turn(self, turn_id: str | None, authority: Authority) -> TurnScope:
         """The scope of calls that an earlier attempt left open."""
@@ -110,7 +108,14 @@ class TaskRecorder:
 
     def _turn_scope(self, scope: EventScope, authority: Authority) -> TurnScope:
         given = self._assignment
-        return TurnScope(self._session_id, scope, authority, given.lease_token, given.is_held)
+        return TurnScope(
+            session_id=self._session_id,
+            scope=scope,
+            authority=authority,
+            lease_token=given.lease_token,
+            appender=self._appender,
+            is_held=given.is_held,
+        )
 
     def take(self, end: ToolCallBatchResult) -> None:
         """Give the model the results of calls that an earlier attempt left open."""
@@ -124,8 +129,9 @@ class TaskRecorder:
             tool_choice=tool_choice.value,
             messages=len(self._conversation),
         )
-        inside = self._opened(started, self._scope)
-        return self._turn_scope(inside, authority)
+        draft = self._log.draft(started, self._scope)
+        self._appender.append(draft)
+        return self._turn_scope(EventScope(self._scope.task, draft.id), authority)
 
     async def compact(self, *, reserved: int) -> None:
         """Compact the context. The cut is a message number, so all messages must have theirs first."""
@@ -133,7 +139,7 @@ class TaskRecorder:
             return
         await self._settled()
         if done := self._conversation.compact(reserved):
-            self.note(
+            self.hold(
                 [
                     task_events.ContextCompacted(
                         through_seq=done.through_seq,
@@ -182,7 +188,6 @@ class TaskRecorder:
         self._add_answers(end)
         if closing:
             self._say(self._sessions.draft(Role.assistant, closing), turn)
-        self._prune()
         return TurnCompleted(
             *(number, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
         )
@@ -199,13 +204,13 @@ class TaskRecorder:
             await self._settled()
             return None
         if stop is not None:
-            self.note([stop.event])
+            self.hold([stop.event])
             await self._fail(control, stop.sentence, stop.limit)
             return TaskEnded("failed", stop.sentence, stop.limit)
         if last is not None and last.finish_reason is FinishReason.content_filter:
             await self._fail(control, _WITHHELD, "content_filter")
             return TaskEnded("failed", _WITHHELD)
-        self.note(
+        self.hold(
             [
                 task_events.AgentCompleted(
                     turns=control.turns,
@@ -230,65 +235,36 @@ class TaskRecorder:
             agent=self._agent,
             actor=self._assignment.who,
         )
-        self.note([failed])
+        self.hold([failed])
         await self._settled()
 
-    async def close(self, end: ToolCallBatchResult) -> None:
-        """Wait until everything queued is on disk, however the work ended.
-
-        Errors are reported elsewhere.
-        """
-        self._log.flush()
-        writing = {each.future for each in self._writing} | {each.writing for each in end.answers.values()}
-        cancelled: asyncio.CancelledError | None = None
-        while unfinished := {future for future in writing if not future.done()}:
-            try:
-                await asyncio.wait(unfinished)
-            except asyncio.CancelledError as error:
-                cancelled = error
-        for future in writing:
-            if not future.cancelled() and (fault := future.exception()) is not None:
-                _log.warning("not_recorded", session_id=self._session_id, error=str(fault))
-        if cancelled is not None:
-            raise cancelled
+    async def close(self) -> None:
+        """Write what is still held back, however the work ended. Errors are reported elsewhere."""
+        try:
+            await self._appender.flush()
+        except StoreError as error:
+            _log.warning("not_recorded", session_id=self._session_id, error=str(error))
 
     async def _settled(self) -> None:
-        """Wait until everything queued is on disk and every message has its number."""
-        self._log.flush()
-        for each in tuple(self._writing):
-            each.number(await each.future)
-            self._writing.remove(each)
-
-    def _prune(self) -> None:
-        """Drop completed writes; a failed one ends the task."""
-        for each in [each for each in self._writing if each.future.done()]:
-            each.number(each.future.result())
-            self._writing.remove(each)
-
-    def _opened(self, event: Event, scope: EventScope) -> EventScope:
-        """Queue an event that will have children."""
-        draft = self._log.draft(event, scope)
-        self._note(draft)
-        return EventScope(scope.task, draft.id)
-
-    def _note(self, *drafts: EventDraft) -> None:
-        token = self._assignment.lease_token
-        self._writing.append(_Writing(self._log.note(self._session_id, *drafts, token=token)))
+        """Wait until everything is on disk and every message has its number."""
+        await self._appender.flush()
+        for draft, entry in self._unnumbered:
+            entry.seq = draft.seq
+        self._unnumbered.clear()
 
     def _add_answers(self, end: ToolCallBatchResult) -> None:
         for answer in end.answers.values():
             self._add(answer)
 
-    def _add(self, noted: PendingWrite) -> None:
-        self._writing.append(_Writing(noted.writing, self._conversation.add(noted.message)))
+    def _add(self, held: HeldMessage) -> None:
+        if (entry := self._conversation.add(held.message)) is not None:
+            self._unnumbered.append((held.draft, entry))
 
-    def _say(self, draft: "StorableMessage", turn: TurnScope, *facts: Event) -> None:
-        token = self._assignment.lease_token
-        writing = self._sessions.note_message(
-            self._session_id, draft, scope=turn.scope, token=token, facts=facts
-        )
-        self._add(PendingWrite(draft.message(), writing))
-        self._said = draft.content
+    def _say(self, message: "StorableMessage", turn: TurnScope, *facts: Event) -> None:
+        drafts = [self._log.draft(event, turn.scope) for event in (*facts, message.event())]
+        self._appender.hold(*drafts)
+        self._add(HeldMessage(message.message(), drafts[-1]))
+        self._said = message.content
 
     def _draft_of(self, reply: ModelReply, authority: Authority) -> "StorableMessage":
         """The message to store.

@@ -35,7 +35,8 @@ from interlock.core.unbounded_queue import UnboundedQueue
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.event import Event
-from interlock.log.stream_appender import EventReceipt, EventScope
+from interlock.log.stream_appender import EventDraft, EventScope
+from interlock.log.writer import EventLog, TaskAppender
 from interlock.models.provider import RequestedCall
 from interlock.policy.authority import Authority
 from interlock.redaction.redactor import Redactor
@@ -56,22 +57,23 @@ class TurnScope:
     scope: EventScope
     authority: Authority
     lease_token: int | None
+    appender: TaskAppender
     is_held: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
-class PendingWrite:
-    """A message queued for writing, and its future."""
+class HeldMessage:
+    """A message that the next append records. It has a number once the draft has one."""
 
     message: Message
-    writing: "asyncio.Future[list[EventReceipt]]"
+    draft: EventDraft
 
 
 @dataclass(slots=True)
 class ToolCallBatchResult:
     """The result of a turn's calls: messages by call id, the limit reached, and open questions."""
 
-    answers: dict[str, "PendingWrite"] = field(default_factory=dict)
+    answers: dict[str, HeldMessage] = field(default_factory=dict)
     stop: LimitStop | None = None
     # Calls that wait for a person, with the question each asked.
     waiting: dict[str, str] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class ToolCallScheduler:
         execute: ExecuteTool,
         runner: ToolRunner,
         sessions: SessionManager,
+        log: EventLog,
         redactor: Redactor,
         breakers: CircuitBreakers,
         control: LimitTracker,
@@ -93,6 +96,7 @@ class ToolCallScheduler:
         self._execute = execute
         self._runner = runner
         self._sessions = sessions
+        self._log = log
         self._redactor = redactor
         self._breakers = breakers
         self._control = control
@@ -180,6 +184,7 @@ class ToolCallScheduler:
             scope=turn.scope,
             lease_token=turn.lease_token,
             is_held=turn.is_held,
+            appender=turn.appender,
             report_progress=lambda text: told.put(ToolProgress(call.call_id, text)),
         )
         asked = ToolCall(call.call_id, call.name, call.arguments)
@@ -224,12 +229,11 @@ class ToolCallScheduler:
             )
         return ToolResultInfo(call.call_id, name, envelope)
 
-    def _message(self, call_id: str, content: str, turn: TurnScope) -> PendingWrite:
-        draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
-        writing = self._sessions.note_message(
-            turn.session_id, draft, scope=turn.scope, token=turn.lease_token
-        )
-        return PendingWrite(draft.message(), writing)
+    def _message(self, call_id: str, content: str, turn: TurnScope) -> HeldMessage:
+        message = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
+        draft = self._log.draft(message.event(), turn.scope)
+        turn.appender.hold(draft)
+        return HeldMessage(message.message(), draft)
 
     def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
         arguments = self._redactor.value(shown_arguments(call.arguments))

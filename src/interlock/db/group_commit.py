@@ -22,8 +22,6 @@ _log = StructuredLogger(__name__)
 
 MAX_GROUP = 1024
 MAX_RETRIES = 5
-# The longest time a deferred unit waits for a commit to share.
-PATIENCE_SECONDS = 0.05
 # Between the release of the reserve and the write another process may allocate it again.
 MAX_RELEASES = 3
 
@@ -44,15 +42,15 @@ class WriteUnit:
     `on_full_disk`: it may use the store's reserve (`disk_reserve.py`).
     """
 
-    __slots__ = ("error", "future", "is_seen_through", "loop", "on_full_disk", "result")
+    __slots__ = ("error", "future", "loop", "on_full_disk", "result", "uninterruptible")
 
     loop: asyncio.AbstractEventLoop
-    future: "asyncio.Future[Any]"
+    future: "asyncio.Future[Any] | None"
 
-    def __init__(self, *, is_seen_through: bool = False, on_full_disk: bool = False) -> None:
+    def __init__(self, *, uninterruptible: bool = False, on_full_disk: bool = False) -> None:
         self.result: Any = None
         self.error: Exception | None = None
-        self.is_seen_through = is_seen_through
+        self.uninterruptible = uninterruptible
         self.on_full_disk = on_full_disk
 
     def fail(self, error: Exception) -> None:
@@ -84,52 +82,32 @@ class GroupCommitWriter(Generic[Unit]):
         self._apply = apply
         self._forget = forget
         self._after = after
-        self._queue: queue.SimpleQueue[list[Unit] | None] = queue.SimpleQueue()
-        # Deferred units, which have no waiter yet.
-        self._patient: list[Unit] = []
-        # The loop with a timer for them.
-        self._timed: asyncio.AbstractEventLoop | None = None
+        self._queue: queue.SimpleQueue[Sequence[Unit] | None] = queue.SimpleQueue()
         self._connection: DbConnection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._lock = threading.Lock()
 
-    def submit(self, unit: Unit, *, is_patient: bool = False) -> "asyncio.Future[Any]":
-        """Queue a unit; the future is done when its group is durable, or has failed.
+    def submit(self, *units: Unit) -> "asyncio.Future[Any]":
+        """Queue units for the same group; the future is done when the last is durable, or has failed.
 
-        A caller that stops waiting does not stop the write. A patient unit keeps its place, and is written
-        with the next one that is not, after `flush`, or by itself after a moment.
+        A caller that stops waiting does not stop the write.
         """
-        unit.loop = loop = asyncio.get_running_loop()
-        unit.future = UncancellableFuture(loop=loop) if unit.is_seen_through else loop.create_future()
+        loop = asyncio.get_running_loop()
+        for unit in units:
+            unit.loop, unit.future = loop, None
+        last = units[-1]
+        last.future = future = (
+            UncancellableFuture(loop=loop) if last.uninterruptible else loop.create_future()
+        )
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="interlock-writer", daemon=True)
                 self._thread.start()
-            self._patient.append(unit)
-            if not is_patient:
-                self._put_patient()
-            elif self._timed is None or self._timed.is_closed():
-                self._timed = loop
-                loop.call_later(PATIENCE_SECONDS, self._lose_patience)
-        return unit.future
-
-    def flush(self) -> None:
-        """Write the deferred units now."""
-        with self._lock:
-            self._put_patient()
-
-    def _lose_patience(self) -> None:
-        with self._lock:
-            self._timed = None
-            self._put_patient()
-
-    def _put_patient(self) -> None:
-        if self._patient:
-            self._queue.put(self._patient)
-            self._patient = []
+            self._queue.put(units)
+        return future
 
     def close(self) -> None:
         """Commit what has queued, then stop."""
@@ -137,7 +115,6 @@ class GroupCommitWriter(Generic[Unit]):
             self._closed = True
             thread, self._thread = self._thread, None
             if thread is not None:
-                self._put_patient()
                 self._queue.put(None)
         if thread is not None:
             thread.join()
@@ -285,7 +262,7 @@ def _settle_all(units: Sequence[WriteUnit]) -> None:
 
 def _settle(units: Sequence[WriteUnit]) -> None:
     for unit in units:
-        if unit.future.done():
+        if unit.future is None or unit.future.done():
             continue
         if unit.error is not None:
             unit.future.set_exception(unit.error)

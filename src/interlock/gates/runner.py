@@ -49,7 +49,7 @@ from interlock.gates.gate import (
 from interlock.gates.sanitize import redact_failure, sanitize_result
 from interlock.log.event import Event
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope, WritePrecondition
-from interlock.log.writer import EventLog
+from interlock.log.writer import EventLog, TaskAppender
 from interlock.policy.authority import Authority
 from interlock.policy.verdict import PolicyLayer
 from interlock.redaction.redactor import Redactor
@@ -81,6 +81,8 @@ class CallContext:
     is_held: Callable[[], bool] = lambda: True
     # False: a person at the command line chose the mode of this call, whatever the session's is.
     follows_session: bool = True
+    # The appends of the caller's task. Without it, a call's events follow no others.
+    appender: TaskAppender | None = None
 
 
 class CurrentPolicy(Protocol):
@@ -322,9 +324,8 @@ class ToolRunner:
     ) -> _Cancelled:
         cancelled: _Cancelled = None
         try:
-            writing = self._log.see_through(
-                context.session_id, *drafts, token=context.lease_token, condition=condition
-            )
+            appender = context.appender or self._log.appender(context.session_id, context.lease_token)
+            writing = appender.append(*drafts, condition=condition)
             try:
                 await writing
             except asyncio.CancelledError as error:

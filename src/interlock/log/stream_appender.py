@@ -96,10 +96,10 @@ class EventReceipt(NamedTuple):
 class EventDraft:
     """An event prepared in its caller's thread, so that the writer only has to chain it.
 
-    `event_id` is an id that was handed out before the event existed.
+    `event_id` is an id that was handed out before the event existed. `seq` is set when it is written.
     """
 
-    __slots__ = ("content", "content_hash", "facts", "id", "kind", "salt", "scope", "text")
+    __slots__ = ("content", "content_hash", "facts", "id", "kind", "salt", "scope", "seq", "text")
 
     def __init__(
         self, event: Event, scope: EventScope, redactor: Redactor, event_id: str | None = None
@@ -119,6 +119,7 @@ class EventDraft:
             self.content_hash = hash_content(self.salt, self.content)
         self.kind = event.kind
         self.scope = scope
+        self.seq = 0
         self.text = event.searchable_text
 
 
@@ -250,6 +251,7 @@ class StreamAppender:
         unit.recorded.clear()
         for draft in unit.drafts:
             head = _chain(head, draft, stream, pending)
+            draft.seq = head.seq
             told = EventReceipt(draft.id, head.seq, pending.time_us, head.hash)
             unit.recorded.append(told)
             if draft.text:

@@ -4,12 +4,11 @@ A unit of work belongs to one stream, and may record to others as well (`Transac
 the events that record them share a transaction, and many units share a commit.
 """
 
-import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.core.errors import SessionNotFound, StatementRefused, StoreError, StoreUnavailable
+from interlock.core.errors import PreconditionFailed, SessionNotFound, StatementRefused, StoreError
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, RetryTransaction
 from interlock.db.group_commit import GroupCommitWriter, WriteUnit
@@ -95,9 +94,9 @@ OnAppend = Callable[[set[str]], None]
 
 
 class _Unit(WriteUnit):
-    """Drafts to append, or work to run, on one stream. If `is_noted`, later units depend on it."""
+    """Drafts to append, or work to run, on one stream. It fails if the unit it `follows` has failed."""
 
-    __slots__ = ("condition", "drafts", "is_noted", "others", "story", "stream", "token", "work")
+    __slots__ = ("condition", "drafts", "follows", "others", "stream", "token", "work")
 
     def __init__(
         self,
@@ -107,14 +106,13 @@ class _Unit(WriteUnit):
         work: UnitOfWork[Any] | None = None,
         *,
         condition: WritePrecondition | None = None,
-        is_seen_through: bool = False,
-        is_noted: bool = False,
+        follows: "_Unit | None" = None,
+        uninterruptible: bool = False,
         on_full_disk: bool = False,
     ) -> None:
-        super().__init__(is_seen_through=is_seen_through, on_full_disk=on_full_disk)
+        super().__init__(uninterruptible=uninterruptible, on_full_disk=on_full_disk)
         self.condition = condition
-        self.is_noted = is_noted
-        self.story = 0
+        self.follows = follows
         # The other streams that the work records to.
         self.others: set[str] = set()
         self.stream = stream
@@ -122,20 +120,25 @@ class _Unit(WriteUnit):
         self.drafts = drafts
         self.work = work
 
+    @property
+    def broken_by(self) -> Exception | None:
+        """The error of the unit before. A condition that was not met leaves no gap."""
+        error = None if self.follows is None else self.follows.error
+        return None if isinstance(error, PreconditionFailed) else error
+
 
 class EventLog:
-    """Appends to streams and runs changes, durably and in groups."""
+    """Appends to streams and runs changes, durably and in groups.
+
+    A write is queued by the call; the future is done when it is on disk. A caller that stops waiting does
+    not stop the write; one that must know the outcome makes it `uninterruptible`.
+    """
 
     def __init__(self, database: Database, redactor: Redactor, projections: Projections) -> None:
         self._redactor = redactor
         self._projections = projections
         self._heads: dict[str, StreamHead] = {}
         self._subscribers: tuple[OnAppend, ...] = ()
-        # Deferred appends per lease. After one fails, later ones are rejected until the worker reloads from
-        # the log.
-        self._stories: dict[tuple[str, int], int] = {}
-        self._torn: set[int] = set()
-        self._numbers = itertools.count(1)
         self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
             database.config.connect, self._apply, self._heads.clear, self._after, database.reserve
         )
@@ -154,62 +157,16 @@ class EventLog:
 
         return stop
 
-    def clear_failed(self, stream: str, token: int) -> None:
-        """Accept writes under this lease again, after its holder reloaded from the log."""
-        self._torn.discard(self._stories.pop((stream, token), 0))
-
-    def _queued(self, unit: _Unit, *, is_patient: bool = False) -> "asyncio.Future[Any]":
-        if unit.token is not None:
-            key = (unit.stream, unit.token)
-            if key not in self._stories:
-                if len(self._stories) >= MAX_CACHED_HEADS:
-                    self.clear_failed(*next(iter(self._stories)))
-                self._stories[key] = next(self._numbers)
-            unit.story = self._stories[key]
-        return self._writer.submit(unit, is_patient=is_patient)
-
     def _after(self, units: Sequence[_Unit]) -> None:
         """In the writer's thread, when a group is durable or has failed."""
         for unit in units:
-            if unit.error is not None and unit.is_noted and unit.story:
-                self._torn.add(unit.story)
+            # Its outcome is known: do not keep all units of a task in memory.
+            unit.follows = None
         if self._subscribers:
             done = [unit for unit in units if unit.error is None]
             streams = {unit.stream for unit in done}.union(*(unit.others for unit in done))
             for subscriber in self._subscribers if streams else ():
                 subscriber(streams)
-
-    def queue_events(
-        self,
-        stream: str,
-        *events: Event,
-        scope: EventScope = NO_SCOPE,
-        token: int | None = None,
-    ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue events, in the order of the calls; the future is done when they are on disk."""
-        return self.queue_drafts(stream, *(self.draft(event, scope) for event in events), token=token)
-
-    def queue_drafts(
-        self, stream: str, *drafts: EventDraft, token: int | None = None
-    ) -> "asyncio.Future[list[EventReceipt]]":
-        _refuse_odd_names(stream)
-        return self._queued(_Unit(stream, token, drafts))
-
-    def note(
-        self, stream: str, *drafts: EventDraft, token: int | None = None
-    ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue drafts whose commit can wait: they keep their order and share the next commit.
-
-        It happens with the next unit that is not deferred, or after a moment; call `flush` before waiting
-        for the future. If it fails, later writes under the same token are rejected until `clear_failed`:
-        they would follow a gap.
-        """
-        _refuse_odd_names(stream)
-        return self._queued(_Unit(stream, token, drafts, is_noted=True), is_patient=True)
-
-    def flush(self) -> None:
-        """Write deferred drafts now."""
-        self._writer.flush()
 
     def draft(
         self,
@@ -221,48 +178,44 @@ class EventLog:
         """A prepared event with its id, so that others can already name it as parent."""
         return EventDraft(event, scope, self._redactor, event_id)
 
-    def see_through(
+    def append(
         self,
         stream: str,
-        *drafts: EventDraft,
+        *events: Event | EventDraft,
+        scope: EventScope = NO_SCOPE,
         token: int | None = None,
         condition: WritePrecondition | None = None,
+        uninterruptible: bool = False,
     ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue drafts to be recorded together; cancellation does not interrupt the waiter.
+        """Record events, all or none. `scope` is that of events that are no drafts yet.
 
         If the condition is not met in the transaction that would write them, nothing is written, and the
         future raises `PreconditionFailed`.
         """
         _refuse_odd_names(stream)
-        return self._queued(_Unit(stream, token, drafts, condition=condition, is_seen_through=True))
+        drafts = [each if isinstance(each, EventDraft) else self.draft(each, scope) for each in events]
+        unit = _Unit(stream, token, drafts, condition=condition, uninterruptible=uninterruptible)
+        return self._writer.submit(unit)
 
-    async def append(
+    def appender(self, stream: str, token: int | None = None) -> "TaskAppender":
+        return TaskAppender(self._writer, stream, token)
+
+    def transact(
         self,
         stream: str,
-        *events: Event,
-        scope: EventScope = NO_SCOPE,
+        work: UnitOfWork[Result],
+        *,
         token: int | None = None,
-    ) -> list[EventReceipt]:
-        """Record events; returns when they are on disk."""
-        return await self.queue_events(stream, *events, scope=scope, token=token)
-
-    async def transact(
-        self, stream: str, work: UnitOfWork[Result], *, token: int | None = None, on_full_disk: bool = False
-    ) -> Result:
+        uninterruptible: bool = False,
+        on_full_disk: bool = False,
+    ) -> "asyncio.Future[Result]":
         """Run `work` and record its events, all or nothing. It may be run again: no side effects.
 
         `on_full_disk` may use the reserve: only for work that ends or erases something.
         """
         _refuse_odd_names(stream)
-        result: Result = await self._queued(_Unit(stream, token, work=work, on_full_disk=on_full_disk))
-        return result
-
-    def transact_uninterruptible(
-        self, stream: str, work: UnitOfWork[Result], *, on_full_disk: bool = False
-    ) -> "asyncio.Future[Result]":
-        """Like `transact`, for a caller that must know the outcome: it is cancelled only afterwards."""
-        _refuse_odd_names(stream)
-        return self._queued(_Unit(stream, None, work=work, is_seen_through=True, on_full_disk=on_full_disk))
+        unit = _Unit(stream, token, work=work, uninterruptible=uninterruptible, on_full_disk=on_full_disk)
+        return self._writer.submit(unit)
 
     def close(self) -> None:
         self._writer.close()
@@ -272,19 +225,14 @@ class EventLog:
             self._heads.clear()
         ledger = StreamAppender(connection, self._heads, self._projections)
         ledger.lock_heads({unit.stream for unit in units})
-        torn: set[int] = set()
         for unit in units:
-            self._apply_unit(connection, ledger, unit, torn)
-            if unit.error is not None and unit.is_noted:
-                torn.add(unit.story)
+            self._apply_unit(connection, ledger, unit)
         ledger.flush()
 
-    def _apply_unit(
-        self, connection: DbConnection, ledger: StreamAppender, unit: _Unit, torn: set[int]
-    ) -> None:
+    def _apply_unit(self, connection: DbConnection, ledger: StreamAppender, unit: _Unit) -> None:
         unit.error = None
-        if unit.story and (unit.story in self._torn or unit.story in torn):
-            unit.fail(StoreUnavailable("an earlier write of the same task has just failed"))
+        if (gap := unit.broken_by) is not None:
+            unit.fail(gap)
             return
         if unit.work is not None:
             # Flush what others queued first; if that fails, the whole group fails.
@@ -326,6 +274,56 @@ class EventLog:
             raise
         finally:
             connection.change("RELEASE SAVEPOINT unit")
+
+
+class TaskAppender:
+    """The appends of one attempt at a task: each fails if one before it has failed, so that no gap is left.
+
+    Drafts that are held back are recorded by the next append, before its own, whatever its condition says.
+    """
+
+    def __init__(self, writer: GroupCommitWriter[_Unit], stream: str, token: int | None) -> None:
+        _refuse_odd_names(stream)
+        self._writer = writer
+        self._stream = stream
+        self._token = token
+        self._held: list[EventDraft] = []
+        self._last: _Unit | None = None
+        self._writing: asyncio.Future[list[EventReceipt]] | None = None
+
+    def hold(self, *drafts: EventDraft) -> None:
+        self._held += drafts
+
+    def append(
+        self, *drafts: EventDraft, condition: WritePrecondition | None = None
+    ) -> "asyncio.Future[list[EventReceipt]]":
+        """Queue them like `EventLog.append`, uninterruptibly. An error is that of later appends as well."""
+        units = [self._next(self._held)] if self._held else []
+        self._held = []
+        if drafts:
+            units.append(self._next(drafts, condition))
+        self._writing = self._writer.submit(*units)
+        # Retrieve the exception, so that asyncio does not log it if the caller does not wait.
+        self._writing.add_done_callback(lambda done: done.exception())
+        return self._writing
+
+    async def flush(self) -> None:
+        """Wait until everything is on disk."""
+        if self._held:
+            self.append()
+        if self._writing is not None:
+            await self._writing
+
+    def _next(self, drafts: Sequence[EventDraft], condition: WritePrecondition | None = None) -> _Unit:
+        self._last = _Unit(
+            self._stream,
+            self._token,
+            drafts,
+            condition=condition,
+            follows=self._last,
+            uninterruptible=True,
+        )
+        return self._last
 
 
 def _refuse_odd_names(stream: str) -> None:

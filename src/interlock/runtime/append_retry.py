@@ -21,7 +21,7 @@ async def append_with_retry(log: EventLog, draft: EventDraft) -> None:
     delay = FIRST_DELAY_SECONDS
     while True:
         try:
-            await log.queue_drafts(SYSTEM_STREAM, draft)
+            await log.append(SYSTEM_STREAM, draft)
             return
         except StatementRefused as error:
             _log.warning("process_not_recorded", kind=draft.kind, error=str(error))

@@ -139,7 +139,6 @@ class SessionRunner:
             return await attempt(self._handler, task, lease, self._signals(cancelled))
         finally:
             del self._cancelled[task.id]
-            self._log.clear_failed(lease.session_id, lease.token)
 
     async def _start(self, task: Task, lease: Lease) -> Task:
         if task.is_cancel_requested:

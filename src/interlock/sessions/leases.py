@@ -94,7 +94,7 @@ class SessionLeases:
             return Lease(session_id, token, holder, self._seconds, tenure=LeaseState(asked + self._seconds))
 
         asked = boot_clock()
-        taking = self._events.transact_uninterruptible(session_id, work, on_full_disk=on_full_disk)
+        taking = self._events.transact(session_id, work, uninterruptible=True, on_full_disk=on_full_disk)
         try:
             taken = await taking
         except asyncio.CancelledError:
@@ -144,8 +144,6 @@ class SessionLeases:
 
     def mark_released(self, lease: Lease) -> None:
         lease.tenure.until, lease.tenure.is_over = 0.0, True
-        # No more writes follow under this lease.
-        self._events.clear_failed(lease.session_id, lease.token)
 
     @asynccontextmanager
     async def held(self, session_id: str, holder: str) -> AsyncIterator[Lease]:

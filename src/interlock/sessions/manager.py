@@ -6,7 +6,7 @@ There is no way to change a mode here. Every doubt about a mode is resolved as `
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ModeNotOpen, SessionNotFound, UserError
@@ -14,7 +14,6 @@ from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
-from interlock.log.event import Event
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
     SYSTEM_STREAM,
@@ -24,7 +23,7 @@ from interlock.log.kinds import (
     SessionModelChanged,
     SessionRenamed,
 )
-from interlock.log.stream_appender import NO_SCOPE, EventReceipt, EventScope
+from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.log.writer import EventLog, Transaction
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.models import (
@@ -39,9 +38,6 @@ from interlock.sessions.models import (
 )
 from interlock.sessions.storable_message import StorableMessage, make_storable, require_session
 from interlock.sessions.transcript import read_messages
-
-if TYPE_CHECKING:
-    import asyncio
 
 _log = StructuredLogger(__name__)
 
@@ -268,23 +264,10 @@ class SessionManager:
         tool_calls: Sequence[dict[str, Any]] | None = None,
         tool_call_id: str | None = None,
     ) -> StorableMessage:
-        """A redacted message, to be written by `note_message` or in the caller's transaction."""
+        """A redacted message, to be written as an event or in the caller's transaction."""
         return make_storable(
             self._redactor, role, content, tool_calls=tool_calls, tool_call_id=tool_call_id
         )
-
-    def note_message(
-        self,
-        session_id: str,
-        draft: StorableMessage,
-        *,
-        scope: EventScope,
-        token: int | None,
-        facts: Sequence[Event] = (),
-    ) -> "asyncio.Future[list[EventReceipt]]":
-        """Queue a message whose commit can wait (`EventLog.note`), with `facts` right before it."""
-        drafts = [self._events.draft(event, scope) for event in (*facts, draft.event())]
-        return self._events.note(session_id, *drafts, token=token)
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """The messages for the model: all of them, tool results and denials included."""

@@ -275,10 +275,12 @@ def _record_put_back(log: EventLog, paths: list[str]) -> None:
     """Append and wait until it is on disk. Called in any thread, also the loop's: so it uses its own."""
     from concurrent.futures import ThreadPoolExecutor
 
-    event = ProtectedRestored(paths=paths[:MAX_RESTORED_TOLD])
+    async def append() -> None:
+        await log.append(SYSTEM_STREAM, ProtectedRestored(paths=paths[:MAX_RESTORED_TOLD]))
+
     try:
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, log.append(SYSTEM_STREAM, event)).result()
+            thread.submit(asyncio.run, append()).result()
     except InterlockError as error:
         _log.error("protected_names_not_recorded", error=str(error))
 

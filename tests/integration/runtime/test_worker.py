@@ -73,10 +73,7 @@ async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_la
         return DoneOutcome()
 
     tasks = [await harness.put(session, f"m{n}") for n in range(2)]
-    log.transact, log.transact_uninterruptible = (
-        counting(log.transact),
-        counting(log.transact_uninterruptible),
-    )
+    log.transact = counting(log.transact)
     async with harness.working(ScriptedHandler(handling)):
         await harness.ended(*(task.id for task in tasks))
     assert len(tokens) == 2

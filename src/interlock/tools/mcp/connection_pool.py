@@ -245,9 +245,9 @@ class McpConnectionPool:
         self._note(McpServerFailed(server=line.server.id, reason=reason))
 
     def _note(self, event: Event) -> None:
-        noted = self._log.note(SYSTEM_STREAM, self._log.draft(event))
+        writing = self._log.append(SYSTEM_STREAM, event)
         # Retrieve the exception; if the store cannot be written, the call itself reports it.
-        noted.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        writing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # -- ending --
 

@@ -208,7 +208,7 @@ class ShellTool(BaseTool):
         return ran, restored
 
     def _record_restored(self, restored: list[str], context: ToolContext) -> None:
-        """Under the call, in the same commit as its outcome, which follows."""
+        """Under the call, before its outcome, which follows."""
         log = self._services.log
         if not restored or log is None:
             return
@@ -219,9 +219,9 @@ class ShellTool(BaseTool):
             authority_digest=context.authority_digest,
             paths=restored[:MAX_TOLD],
         )
-        noted = log.note(context.session_id, log.draft(event, context.scope), token=context.lease_token)
+        writing = log.append(context.session_id, event, scope=context.scope, token=context.lease_token)
         # Where the store cannot be written, the outcome cannot be recorded either, and that is reported.
-        noted.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        writing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     async def _run_confined(
         self,
