@@ -145,6 +145,16 @@ def test_whoever_stops_it_cancels_its_task(shell, number):
     assert task["status"] == "cancelled"
 
 
+def test_where_only_the_command_line_is_used_it_writes_checkpoints_and_sends_anchors(shell):
+    proof = {"EVENT_CHECKPOINT_EVENTS": "1", "EVENT_ANCHORS": f"file:{shell.home}/anchors"}
+    with_model(shell, "sleep:500", "msg:done", **proof)
+    for _ in range(3):
+        shell("exec", "go")
+    told = shell.json("events", "verify")
+    assert told["ok"]
+    assert min(told["signed"], told["anchors"]) >= 1
+
+
 def test_a_session_is_continued_and_keeps_its_model(shell):
     with_model(shell, "msg:one", "msg:two")
     first = shell("exec", "go")

@@ -83,7 +83,7 @@ def checkpoint_status(connection: DbConnection, settings: Settings) -> tuple[str
     overdue = CheckpointInterval(2 * given.checkpoint_events, 2 * 60.0 * given.checkpoint_minutes)
     is_late = overdue.is_reached(connection)
     if is_late:
-        told.append("another is overdue (`serve` and `telegram` write them, or `interlock events anchor`)")
+        told.append("another is overdue (`serve` writes them while it runs, or `interlock events anchor`)")
         try:
             if (key := signing_key_of(connection)) is not None:
                 signing_keys(settings).get(key)
