@@ -95,7 +95,7 @@ class WebhookSink:
 
 
 class NatsSink:
-    """Publishes to a subject that a JetStream stream stores; NATS drops what it was sent twice."""
+    """Publishes to a subject that a JetStream stream stores; a repetition within two minutes is dropped."""
 
     def __init__(self, subject: str, servers: "Callable[[], NatsServers]") -> None:
         self.name = f"nats:{subject}"
