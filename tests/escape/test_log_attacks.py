@@ -264,7 +264,7 @@ async def test_a_settings_row_cannot_be_changed_unseen(store):
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     assert faults(store) == []
     store.execute("UPDATE settings_versions SET document = '{}'")
-    assert "settings was changed" in faults(store)[0]
+    assert "settings version 1 was changed" in faults(store)[0]
     store.execute("DELETE FROM settings_versions")
     assert "settings is missing" in faults(store)[0]
 
