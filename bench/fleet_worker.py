@@ -9,10 +9,10 @@ import sys
 import time
 
 from interlock.config.settings import load_settings
+from interlock.db.leases import Lease
 from interlock.runtime.task_handler import DoneOutcome, TaskOutcome
 from interlock.runtime.task_rows import Task
 from interlock.runtime.worker import Worker, WorkerLimits
-from interlock.sessions.leases import Lease
 from interlock.wiring import open_runtime
 from interlock.wiring.agents import AgentRuntime, new_worker_name, open_agent_runtime
 

@@ -20,11 +20,11 @@ import orjson
 from bench.duties import Duty
 from bench.rows import Row, interleaved
 from interlock.db.database import StoreConfig, open_database
+from interlock.db.leases import Leases
 from interlock.log.kinds import ToolCallCompleted
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, StreamAppender
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
-from interlock.sessions.leases import SessionLeases
 from interlock.wiring.projections import PROJECTIONS
 
 ROUNDS, ALONE, WRITERS, EACH = 7, 300, 50, 200
@@ -112,7 +112,7 @@ class Ours:
         self.tokens: dict[str, int] = {}
 
     async def prepare(self) -> None:
-        leases = SessionLeases(self.log, seconds=3600)
+        leases = Leases(self.log, seconds=3600)
         for stream in self.streams:
             await self.log.transact(stream, lambda transaction: transaction.open_stream())
             lease = await leases.take(stream, "bench")

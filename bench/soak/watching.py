@@ -11,7 +11,7 @@ from pathlib import Path
 from interlock.db.driver import lease_ms
 
 TICKS = os.sysconf("SC_CLK_TCK")
-HELD_LEASES = "SELECT count(*) FROM session_leases WHERE expires_ms > ?"
+HELD_LEASES = "SELECT count(*) FROM leases WHERE name LIKE 'session:%' AND expires_ms > ?"
 WORK = "SELECT count(*) FROM tasks WHERE status IN ('queued', 'running')"
 
 

@@ -13,6 +13,7 @@ import sys
 from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionFenced
 from interlock.db.database import StoreConfig, open_database
+from interlock.db.leases import Leases
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.kinds import SessionRenamed
@@ -21,7 +22,6 @@ from interlock.log.writer import EventLog
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
-from interlock.sessions.leases import SessionLeases
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.tool import Effect, PolicySwitch
 from interlock.wiring.projections import PROJECTIONS
@@ -36,7 +36,7 @@ def tell(**facts: object) -> None:
 
 async def fight(log: EventLog, session: str, name: str) -> None:
     """Take the session whenever it is free, write a little, give it back: until killed or told to end."""
-    leases = SessionLeases(log, seconds=10)
+    leases = Leases(log, seconds=10)
     for _ in range(40):
         lease = await leases.take(session, name)
         while lease is None:
@@ -63,7 +63,7 @@ async def pour(log: EventLog, session: str, name: str) -> None:
 
 async def wake_late(log: EventLog, session: str, name: str) -> None:
     """Write once under a short lease, wait to be told, and try to write again under the same one."""
-    lease = await SessionLeases(log, seconds=1.0).take(session, name)
+    lease = await Leases(log, seconds=1.0).take(session, name)
     assert lease is not None
     await log.append(session, SessionRenamed(who=name, title="in time"), token=lease.token)
     tell(held=lease.token)

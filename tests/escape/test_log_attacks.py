@@ -113,7 +113,7 @@ async def test_work_that_asks_the_interpreter_to_exit_does_not_end_the_writer(st
 async def test_a_late_holder_changes_nothing_even_where_it_records_nothing(store):
     session = await new_session(store)
     lease = await store.leases.take(session, "late")
-    store.execute("UPDATE session_leases SET expires_ms = 1")
+    store.execute("UPDATE leases SET expires_ms = 1")
 
     def steal(transaction):
         transaction.connection.change("UPDATE sessions SET title = 'stolen'")
@@ -185,7 +185,7 @@ async def test_two_processes_that_move_the_same_heads_do_not_deadlock(postgres_s
             for _ in range(60):
                 await asyncio.gather(
                     store.log.append(free, renamed()),
-                    store.log.append(lease.session_id, renamed(), token=lease.token),
+                    store.log.append(lease.stream, renamed(), token=lease.token),
                 )
 
         began = time.monotonic()
@@ -264,7 +264,7 @@ async def test_a_settings_row_cannot_be_changed_unseen(store):
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     assert faults(store) == []
     store.execute("UPDATE settings_versions SET document = '{}'")
-    assert "settings was changed" in faults(store)[0]
+    assert "settings version 1 was changed" in faults(store)[0]
     store.execute("DELETE FROM settings_versions")
     assert "settings is missing" in faults(store)[0]
 

@@ -7,19 +7,17 @@ import pytest
 from interlock.channels.telegram.bot_lease import BotLease
 from interlock.core.errors import SessionFenced
 from interlock.db import driver
+from interlock.db.leases import Leases
 from interlock.runtime.task_rows import TaskStatus
 from interlock.runtime.work_queue import SessionWorkState
-from interlock.sessions.leases import SessionLeases
 from tests.harness.tasks import ScriptedHandler, TaskHarness
 
 DAY_MS = 86_400_000
-TABLES = ["session_leases", "telegram_leases"]
 
 
 def jump(store, milliseconds: int) -> None:
     """The clock of the leases is set: to the store it is the same whether that moves, or all leases do."""
-    for table in TABLES:
-        store.execute(f"UPDATE {table} SET expires_ms = expires_ms - ? WHERE expires_ms > 0", milliseconds)
+    store.execute("UPDATE leases SET expires_ms = expires_ms - ? WHERE expires_ms > 0", milliseconds)
 
 
 async def test_a_clock_that_is_set_back_does_not_keep_a_dead_workers_session_for_a_day(store):
@@ -37,7 +35,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_a_dead_workers_session_for
 
 
 async def test_a_clock_that_is_set_back_does_not_silence_a_bot_for_a_day(store):
-    dead, next_one = (BotLease(store.log, 7, seconds=30) for _ in range(2))
+    dead, next_one = (BotLease(store.leases, 7) for _ in range(2))
     assert await dead.take()
     assert not await next_one.take()
     jump(store, -DAY_MS)
@@ -47,7 +45,7 @@ async def test_a_clock_that_is_set_back_does_not_silence_a_bot_for_a_day(store):
 @pytest.mark.parametrize("milliseconds", [DAY_MS, -DAY_MS], ids=["forward", "back"])
 async def test_a_holder_that_was_overtaken_when_the_clock_was_set_writes_nothing_more(store, milliseconds):
     """Whatever clocks do, two never write to one session."""
-    leases = SessionLeases(store.log, seconds=30)
+    leases = Leases(store.log, seconds=30)
     session = await store.sessions.create(opened_by="test")
     first = await leases.take(session.id, "w1")
     jump(store, milliseconds)
@@ -60,7 +58,7 @@ async def test_a_holder_that_was_overtaken_when_the_clock_was_set_writes_nothing
 
 
 async def test_a_live_holder_whose_lease_is_from_before_the_clock_was_set_back_renews_it(store):
-    leases = SessionLeases(store.log, seconds=30)
+    leases = Leases(store.log, seconds=30)
     session = await store.sessions.create(opened_by="test")
     lease = await leases.take(session.id, "w1")
     jump(store, -DAY_MS)
@@ -70,17 +68,17 @@ async def test_a_live_holder_whose_lease_is_from_before_the_clock_was_set_back_r
 
 async def test_with_sqlite_no_wall_clock_moves_a_lease(sqlite_store):
     """Processes on one machine have a clock that nobody can set."""
-    leases = SessionLeases(sqlite_store.log, seconds=30)
+    leases = Leases(sqlite_store.log, seconds=30)
     session = await sqlite_store.sessions.create(opened_by="test")
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     await leases.take(session.id, "w1")
-    ((expires,),) = sqlite_store.query("SELECT expires_ms FROM session_leases")
+    ((expires,),) = sqlite_store.query("SELECT expires_ms FROM leases")
     since_start = (expires & (2**42 - 1)) / 1000
     assert before + 29.9 < since_start < time.clock_gettime(time.CLOCK_BOOTTIME) + 30.1
 
 
 async def test_with_sqlite_no_lease_outlives_a_restart_of_the_machine(sqlite_store, monkeypatch):
-    leases = SessionLeases(sqlite_store.log, seconds=30)
+    leases = Leases(sqlite_store.log, seconds=30)
     session = await sqlite_store.sessions.create(opened_by="test")
     first = await leases.take(session.id, "w1")
     for start in (1, 2**20 - 1):

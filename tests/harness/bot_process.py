@@ -95,7 +95,7 @@ class BotProcess:
     async def rests(self) -> None:
         """Nobody holds a session: what was asked for is done, and all is given back."""
         async with asyncio.timeout(PATIENCE):
-            while self._query("SELECT 1 FROM session_leases WHERE expires_ms > 0"):
+            while self._query("SELECT 1 FROM leases WHERE name LIKE 'session:%' AND expires_ms > 0"):
                 await asyncio.sleep(0.05)
 
     @property

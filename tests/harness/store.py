@@ -7,6 +7,7 @@ from pathlib import Path
 
 from interlock.config.modes import ToolMode
 from interlock.db.database import Database, StoreConfig, open_database
+from interlock.db.leases import Leases
 from interlock.log.kinds import LogErased
 from interlock.log.writer import EventLog
 from interlock.questions.service import QuestionService
@@ -14,7 +15,6 @@ from interlock.redaction.redactor import Redactor
 from interlock.runtime.tasks import TaskService
 from interlock.runtime.work_queue import BusNotifier
 from interlock.sessions.erasure import SessionEraser
-from interlock.sessions.leases import SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.runtime_settings import SettingsStore
@@ -29,7 +29,7 @@ class StoreHarness:
     database: Database
     log: EventLog
     sessions: SessionManager
-    leases: SessionLeases
+    leases: Leases
     settings: SettingsStore
 
     def manager(self, *open_modes: ToolMode) -> SessionManager:
@@ -93,7 +93,7 @@ def open_store(config: StoreConfig, redactor: Redactor | None = None) -> StoreHa
         database,
         log,
         sessions,
-        SessionLeases(log, seconds=30),
+        Leases(log, seconds=30),
         SettingsStore(database, log, redactor),
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.config.modes import ToolMode
+from interlock.db.leases import Lease, Leases, session_lease
 from interlock.db.process_liveness import ProcessLocks
 from interlock.log.kinds import ToolCallStarted
 from interlock.log.read import iter_stream
@@ -21,7 +22,6 @@ from interlock.runtime.tasks import MAX_INTERRUPTIONS, TaskService
 from interlock.runtime.work_queue import BusNotifier, WorkQueue
 from interlock.runtime.worker import Worker, WorkerLimits
 from interlock.runtime.workflow_runs import WorkflowRunService
-from interlock.sessions.leases import Lease, SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.wiring.projections import verify
 from interlock.workflow.directory import WorkflowDirectory
@@ -69,7 +69,7 @@ class TaskHarness:
             default_mode=ToolMode.chat_safe,
             open_modes=frozenset(ToolMode),
         )
-        self.leases = SessionLeases(store.log, seconds=lease_seconds, lives=lives)
+        self.leases = Leases(store.log, seconds=lease_seconds, lives=lives)
         self.backlog = WorkQueue(store.database, self.leases.is_gone)
         self.tasks = TaskService(
             *(store.database, store.log, self.redactor, self.sessions, self.questions, self.notifier),
@@ -178,7 +178,7 @@ class TaskHarness:
             return [str(fault) for fault in verify(connection).faults]
 
     def expire_lease(self, session_id: str) -> None:
-        self.store.execute("UPDATE session_leases SET expires_ms = 1 WHERE session_id = ?", session_id)
+        self.store.execute("UPDATE leases SET expires_ms = 1 WHERE name = ?", session_lease(session_id))
 
 
 async def until(condition, seconds: float = PATIENCE_SECONDS):

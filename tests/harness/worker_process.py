@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionFenced
 from interlock.db.database import Database, StoreConfig, open_database
+from interlock.db.leases import Lease
 from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
@@ -26,7 +27,6 @@ from interlock.policy.inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_handler import DoneOutcome, TaskOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task
-from interlock.sessions.leases import Lease
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.tool import Effect, PolicySwitch
 from interlock.wiring.projections import PROJECTIONS

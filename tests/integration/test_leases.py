@@ -5,13 +5,14 @@ import asyncio
 import pytest
 
 from interlock.core.errors import SessionBusy, SessionFenced, SessionNotFound, StoreUnavailable
+from interlock.db.leases import Leases
 from interlock.log.kinds import SessionRenamed
 from interlock.redaction.redactor import Redactor
-from interlock.sessions.leases import SessionLeases
 from interlock.sessions.models import Role
+from interlock.wiring.projections import PROJECTIONS
 from tests.harness.store import StoreHarness, open_store
 
-EXPIRE = "UPDATE session_leases SET expires_ms = 1 WHERE session_id = ?"
+EXPIRE = "UPDATE leases SET expires_ms = 1 WHERE name = 'session:' || ?"
 
 
 async def new_session(store: StoreHarness) -> str:
@@ -40,7 +41,7 @@ async def test_one_who_stops_wanting_it_while_it_is_written_down_gives_it_back(s
 async def test_many_who_want_it_at_once_get_it_once(store):
     session = await new_session(store)
     other = open_store(store.config)
-    leases = [SessionLeases(part.log, seconds=30) for part in (store, other)]
+    leases = [Leases(part.log, seconds=30) for part in (store, other)]
     taken = await asyncio.gather(*(leases[n % 2].take(session, f"w{n}") for n in range(40)))
     assert len([lease for lease in taken if lease is not None]) == 1
     other.close()
@@ -99,6 +100,15 @@ async def test_a_fenced_unit_does_not_hurt_the_others_of_its_group(store):
     assert (await store.sessions.get(two)).last_seq == 3
 
 
+async def test_a_lease_of_another_name_is_none_on_its_stream(store):
+    session = await new_session(store)
+    lease = await store.leases.take(session, "bot", name="bot:7")
+    assert await store.leases.take(session, "other", name="bot:7") is None
+    with pytest.raises(SessionFenced):
+        await store.log.append(session, SessionRenamed(who="t", title="x"), token=lease.token)
+    assert await store.leases.take(session, "worker") is not None
+
+
 async def test_people_need_no_lease(store):
     session = await new_session(store)
     await store.leases.take(session, "worker")
@@ -107,10 +117,10 @@ async def test_people_need_no_lease(store):
 
 async def test_a_heartbeat_keeps_it_and_leaving_gives_it_back(store):
     session = await new_session(store)
-    leases = SessionLeases(store.log, seconds=1.0)
+    leases = Leases(store.log, seconds=1.0)
     async with leases.held(session, "worker") as lease:
-        before = store.query("SELECT expires_ms FROM session_leases")[0][0]
-        while store.query("SELECT expires_ms FROM session_leases")[0][0] == before:
+        before = store.query("SELECT expires_ms FROM leases")[0][0]
+        while store.query("SELECT expires_ms FROM leases")[0][0] == before:
             await asyncio.sleep(0.05)
         with pytest.raises(SessionBusy):
             async with leases.held(session, "other"):
@@ -121,9 +131,9 @@ async def test_a_heartbeat_keeps_it_and_leaving_gives_it_back(store):
 
 async def test_a_holder_learns_that_it_lost_the_session(store):
     session = await new_session(store)
-    leases = SessionLeases(store.log, seconds=1.0)
+    leases = Leases(store.log, seconds=1.0)
     async with leases.held(session, "worker") as lease:
-        store.execute("UPDATE session_leases SET token = token + 1 WHERE session_id = ?", session)
+        store.execute("UPDATE leases SET token = token + 1")
         assert lease.is_held()
         await asyncio.wait_for(lease.lost.wait(), 5)
         assert not lease.is_held()
@@ -171,7 +181,7 @@ async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
         old.begin(write=True)
         from interlock.log.stream_appender import NO_SCOPE, EventDraft, StreamAppender
 
-        ledger = StreamAppender(old, {})
+        ledger = StreamAppender(old, {}, PROJECTIONS)
         ledger.add(
             session,
             lease.token,
@@ -191,7 +201,7 @@ async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
 
 async def test_by_its_own_clock_a_holder_knows_how_long_it_is_sure(store):
     session = await new_session(store)
-    leases = SessionLeases(store.log, seconds=1)
+    leases = Leases(store.log, seconds=1)
     lease = await leases.take(session, "one")
     assert lease.is_held()
     await asyncio.sleep(0.6)
@@ -211,7 +221,7 @@ async def test_a_lost_lease_is_not_held(store):
 
 async def test_a_session_is_given_back_as_soon_as_the_store_is_back(store, monkeypatch):
     session = await new_session(store)
-    leases, real, times = SessionLeases(store.log, seconds=30), store.log.transact, []
+    leases, real, times = Leases(store.log, seconds=30), store.log.transact, []
 
     async def away(*arguments, **keywords):
         times.append(1)

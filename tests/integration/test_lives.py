@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.db.leases import Leases
 from interlock.db.process_liveness import ProcessLocks
-from interlock.sessions.leases import SessionLeases
+from interlock.log.kinds import SYSTEM_STREAM
 from tests.harness.store import StoreHarness
 
 ROOT = Path(__file__).parents[2]
@@ -113,20 +114,39 @@ def test_without_a_file_nobody_is_known_to_be_gone(lives, path):
     assert not path.with_name("elsewhere").exists()
 
 
-async def test_a_session_is_taken_from_who_has_gone_and_the_token_grows(sqlite_store: StoreHarness, lives):
+@pytest.mark.parametrize("name", [None, "bot:7"])
+async def test_what_a_dead_process_held_is_taken_and_the_token_grows(
+    sqlite_store: StoreHarness, lives, name
+):
     session = (await sqlite_store.sessions.create(opened_by="test")).id
     theirs, ours = lives(), lives()
-    dead = await SessionLeases(sqlite_store.log, seconds=30, lives=theirs).take(session, "dead")
-    leases = SessionLeases(sqlite_store.log, seconds=30, lives=ours)
-    assert await leases.take(session, "next") is None
+    dead = await Leases(sqlite_store.log, seconds=30, lives=theirs).take(session, "dead", name=name)
+    leases = Leases(sqlite_store.log, seconds=30, lives=ours)
+    assert await leases.take(session, "next", name=name) is None
     theirs.close()
-    taken = await leases.take(session, "next")
+    taken = await leases.take(session, "next", name=name)
     assert taken.token > dead.token
     assert (taken.holder, dead.holder) == ("next", "dead")
+    await leases.renew(taken)
+
+
+async def test_an_expired_lease_is_taken_from_a_living_process_and_is_not_lost_with_it(sqlite_store, lives):
+    processes = [lives() for _ in range(3)]
+    old, new, next_one = (Leases(sqlite_store.log, seconds=30, lives=each) for each in processes)
+    assert await old.take(SYSTEM_STREAM, "old", name="bot:7")
+    sqlite_store.execute("UPDATE leases SET expires_ms = 1")
+    assert await new.take(SYSTEM_STREAM, "new", name="bot:7")
+    processes[0].close()
+    assert await next_one.take(SYSTEM_STREAM, "next", name="bot:7") is None
+
+
+def test_a_dead_holder_is_looked_for_sooner_than_a_lease_ends(sqlite_store, lives):
+    assert Leases(sqlite_store.log, seconds=30, lives=lives()).retry_seconds == 0.5
+    assert Leases(sqlite_store.log, seconds=30).retry_seconds == 10
 
 
 async def test_a_session_is_not_taken_from_who_says_nothing_of_a_lock(sqlite_store: StoreHarness, lives):
     session = (await sqlite_store.sessions.create(opened_by="test")).id
-    assert await SessionLeases(sqlite_store.log, seconds=30).take(session, "one under nothing")
-    leases = SessionLeases(sqlite_store.log, seconds=30, lives=lives())
+    assert await Leases(sqlite_store.log, seconds=30).take(session, "one under nothing")
+    leases = Leases(sqlite_store.log, seconds=30, lives=lives())
     assert await leases.take(session, "two") is None

@@ -52,7 +52,7 @@ RENUMBER = (
 
 # A backup has none, and those of the replaced store are not valid for this one.
 FORGET_CREDENTIALS = "DELETE FROM credentials"
-END_LEASES = "UPDATE session_leases SET expires_ms = 0"
+END_LEASES = "UPDATE leases SET expires_ms = 0"
 STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
 
 MAX_MANIFEST_BYTES = 1024 * 1024

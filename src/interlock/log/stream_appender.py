@@ -14,6 +14,7 @@ import orjson
 from interlock.core.errors import PreconditionFailed, SessionFenced, SessionNotFound
 from interlock.core.text import sanitize_text, to_json_value
 from interlock.db.driver import DbConnection, RetryTransaction
+from interlock.db.leases import IS_HELD, session_lease
 from interlock.log.event import Event
 from interlock.log.hash_chain import (
     GENESIS,
@@ -37,11 +38,6 @@ SELECT stream, seq, hash FROM stream_heads
 WHERE stream = ANY(?) AND closed_us IS NULL ORDER BY stream FOR UPDATE
 """
 
-LEASE_IS_HELD = """
-SELECT 1 FROM session_leases
-WHERE session_id = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}
-"""
-
 OPEN_STREAM = "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, ?)"
 
 ADVANCE_HEAD = """
@@ -50,7 +46,7 @@ WHERE stream = ? AND seq = ? AND hash = ? AND closed_us IS NULL
 """
 
 # The lease row stays share-locked until the commit: no other worker can take the session over meanwhile.
-ADVANCE_HEAD_UNDER_LEASE = f"{ADVANCE_HEAD} AND EXISTS ({LEASE_IS_HELD})"
+ADVANCE_HEAD_UNDER_LEASE = f"{ADVANCE_HEAD} AND EXISTS ({IS_HELD})"
 
 INSERT_EVENTS = """
 INSERT INTO events
@@ -173,7 +169,7 @@ class _Pending:
         parameters: tuple[Any, ...] = (last[3], last[-1], self.time_us, self.stream, old.seq, old.hash)
         if self.token is not None:
             statement = ADVANCE_HEAD_UNDER_LEASE
-            parameters += (self.stream, self.token)
+            parameters += (session_lease(self.stream), self.token)
         if self.condition is not None:
             statement += f" AND ({self.condition.sql})"
             parameters += self.condition.parameters
@@ -217,7 +213,7 @@ class StreamAppender:
 
     def require_lease(self, stream: str, token: int) -> None:
         self.lock(stream)
-        if not self._connection.query(LEASE_IS_HELD, (stream, token)):
+        if not self._connection.query(IS_HELD, (session_lease(stream), token)):
             raise _fenced(stream)
 
     def forget(self, stream: str) -> None:
@@ -305,8 +301,8 @@ class StreamAppender:
         return False
 
     def _is_held(self, pending: _Pending) -> bool:
-        lease = (pending.stream, pending.token)
-        return pending.token is None or bool(self._connection.query(LEASE_IS_HELD, lease))
+        lease = (session_lease(pending.stream), pending.token)
+        return pending.token is None or bool(self._connection.query(IS_HELD, lease))
 
     def _refuse_conditional(self, pending: _Pending) -> None:
         """Nothing of the stream was written: chain the units without a condition again."""

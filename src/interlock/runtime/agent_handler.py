@@ -8,10 +8,10 @@ from interlock.agent.loop import AgentLoop
 from interlock.agent.task_recorder import TaskAssignment
 from interlock.core.errors import InterlockError
 from interlock.core.logging import StructuredLogger
+from interlock.db.leases import Lease
 from interlock.runtime.live_stream import LiveStream
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task
-from interlock.sessions.leases import Lease
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from interlock.core.errors import InterlockError, SessionFenced, SessionNotFound, is_transient
 from interlock.core.logging import StructuredLogger
+from interlock.db.leases import Lease
 from interlock.runtime.task_handler import (
     DoneOutcome,
     FailedOutcome,
@@ -21,7 +22,6 @@ from interlock.runtime.task_handler import (
     WaitingOutcome,
 )
 from interlock.runtime.task_rows import Task
-from interlock.sessions.leases import Lease
 
 _log = StructuredLogger(__name__)
 

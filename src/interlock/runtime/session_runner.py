@@ -11,6 +11,7 @@ from typing import TypeVar, assert_never
 
 from interlock.core.errors import QuestionNotFound, StatementRefused, StoreError, WrongTaskStatus
 from interlock.core.logging import StructuredLogger
+from interlock.db.leases import Lease, Leases
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.writer import EventLog, Transaction
 from interlock.runtime.run_handler import AttemptEnd, AttemptInterrupts, LeaseLost, ResumeLater, attempt
@@ -18,7 +19,6 @@ from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskHandl
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import TaskService
 from interlock.runtime.work_queue import WorkQueue
-from interlock.sessions.leases import Lease, SessionLeases
 
 _log = StructuredLogger(__name__)
 
@@ -42,7 +42,7 @@ class SessionRunner:
         backlog: WorkQueue,
         cancel_grace_seconds: float,
         stop_grace_seconds: float,
-        leases: SessionLeases | None = None,
+        leases: Leases | None = None,
     ) -> None:
         self._handler = handler
         self._leases = leases
@@ -65,8 +65,8 @@ class SessionRunner:
         if begun is not None and not await self._go_through(begun, lease):
             return False
         last, left_off = begun.id if begun else "", 0
-        while not self.stopping.is_set() and not lease.tenure.is_over:
-            task = await _retry_while_leased(lambda: self._tasks.resumable(lease.session_id), lease)
+        while not self.stopping.is_set() and not lease.is_released:
+            task = await _retry_while_leased(lambda: self._tasks.resumable(lease.stream), lease)
             if task is None:
                 break
             left_off = left_off + 1 if task.id == last else 0
@@ -205,7 +205,7 @@ class SessionRunner:
             return
 
         def leave(transaction: Transaction) -> None:
-            leases.release_within(transaction, lease)
+            leases.release_within(transaction.connection, lease)
 
         if await self._tasks.finish_and(leave, task.id, status, reason, lease):
             leases.mark_released(lease)
@@ -229,7 +229,7 @@ async def _retry_while_leased(work: Callable[[], Awaitable[T]], lease: Lease) ->
         except StatementRefused:
             raise
         except StoreError as error:
-            _log.warning("store_is_waited_for", session_id=lease.session_id, error=str(error))
+            _log.warning("store_is_waited_for", session_id=lease.stream, error=str(error))
             with suppress(TimeoutError):
                 await asyncio.wait_for(lease.lost.wait(), delay)
             if lease.lost.is_set():

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from interlock.db.leases import Lease
 from interlock.runtime.task_rows import Task
-from interlock.sessions.leases import Lease
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from interlock.config.modes import ToolMode
 from interlock.core.errors import TaskNotFound, UserError
 from interlock.db.driver import DbConnection, Row
+from interlock.db.leases import LIVE
 from interlock.log.stream_appender import EventScope
 
 # Characters of the request that are shown.
@@ -92,13 +93,12 @@ WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY mes
 """  # noqa: S608
 
 # The same, with the holder of the session.
-LOOK_AT = """
+LOOK_AT = f"""
 SELECT status, cancel_requested_us IS NOT NULL, (
-    SELECT l.holder FROM session_leases l WHERE l.session_id = tasks.session_id
-        AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS})
+    SELECT holder FROM leases WHERE name = 'session:' || tasks.session_id AND {LIVE})
 FROM tasks
 WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
-"""
+"""  # noqa: S608
 
 OPEN_TASKS = """
 SELECT id FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting')
@@ -154,29 +154,27 @@ SELECT 1 FROM runs WHERE session_id = ? AND credential_id = ? AND status IN ('ru
 
 # Of each session its first open task, if it can run and no live lease holds the session: a running task
 # without one lost its worker. Each half walks an index and ends at the limit.
-_TO_DO = """
+_TO_DO = f"""
 SELECT t.session_id, t.created_us FROM tasks t
-WHERE t.status = '{status}'
-    AND NOT EXISTS (
-        SELECT 1 FROM session_leases l WHERE l.session_id = t.session_id
-            AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS})
+WHERE t.status = 'STATUS'
+    AND NOT EXISTS (SELECT 1 FROM leases WHERE name = 'session:' || t.session_id AND {LIVE})
     AND NOT EXISTS (
         SELECT 1 FROM tasks e WHERE e.session_id = t.session_id
             AND e.status IN ('queued', 'running', 'waiting') AND e.message_seq < t.message_seq)
 ORDER BY t.created_us LIMIT ?
-"""
+"""  # noqa: S608
 FIND_WORK = f"""
 SELECT session_id FROM (
-    SELECT * FROM ({_TO_DO.replace("{status}", "running")}) AS abandoned
+    SELECT * FROM ({_TO_DO.replace("STATUS", "running")}) AS abandoned
     UNION ALL
-    SELECT * FROM ({_TO_DO.replace("{status}", "queued")}) AS queued
+    SELECT * FROM ({_TO_DO.replace("STATUS", "queued")}) AS queued
 ) AS to_do ORDER BY created_us, session_id LIMIT ?
 """  # noqa: S608
 # Sessions with work whose lease is held, with the holder, which may have died.
-HELD_WORK = """
-SELECT DISTINCT l.session_id, l.holder FROM tasks t JOIN session_leases l ON l.session_id = t.session_id
-WHERE t.status IN ('queued', 'running') AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS}
-"""
+HELD_WORK = f"""
+SELECT DISTINCT t.session_id, holder FROM tasks t JOIN leases ON name = 'session:' || t.session_id
+WHERE t.status IN ('queued', 'running') AND {LIVE}
+"""  # noqa: S608
 _UNDER_WAY = """
 SELECT session_id, status FROM tasks
 WHERE session_id IN ({sessions}) AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq DESC

@@ -19,6 +19,7 @@ from interlock.core.errors import (
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection
+from interlock.db.leases import Lease
 from interlock.log.hash_chain import now_us
 from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.log.task_events import TaskCancelled, TaskFinished, TaskQueued, TaskStarted, TaskWaiting
@@ -52,7 +53,6 @@ from interlock.runtime.task_rows import (
     task_from_row,
 )
 from interlock.runtime.work_queue import WorkNotifier
-from interlock.sessions.leases import Lease
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role, SessionKind, title_from_message
 from interlock.sessions.storable_message import StorableMessage, require_session
@@ -270,7 +270,7 @@ class TaskService:
                 return self._finished(transaction, task.id, TaskStatus.failed, reason)
             return self._begin(transaction, task, lease.holder, interruptions)
 
-        return await self._events.transact(lease.session_id, work, token=lease.token)
+        return await self._events.transact(lease.stream, work, token=lease.token)
 
     async def wait(self, task_id: str, question_id: str, lease: Lease) -> Task:
         """Park the task until its question is closed; if it already is, queue it again."""
@@ -291,7 +291,7 @@ class TaskService:
                 transaction.connection.change(PUT_BACK, (task.id,))
             return read_task(transaction.connection, task.id)
 
-        return await self._events.transact(lease.session_id, work, token=lease.token)
+        return await self._events.transact(lease.stream, work, token=lease.token)
 
     async def finish(self, task_id: str, status: TaskStatus, reason: str, lease: Lease) -> Task:
         """End as done or failed, or as cancelled if that was requested before. Repeating it is harmless."""
@@ -299,7 +299,7 @@ class TaskService:
         def work(transaction: Transaction) -> Task:
             return self._finished(transaction, task_id, status, reason)
 
-        return await self._events.transact(lease.session_id, work, token=lease.token)
+        return await self._events.transact(lease.stream, work, token=lease.token)
 
     async def end_cancelled(self, task_id: str, lease: Lease) -> Task:
         """End a running task that was cancelled, also on a full disk."""
@@ -307,7 +307,7 @@ class TaskService:
         def work(transaction: Transaction) -> Task:
             return self._finished(transaction, task_id, TaskStatus.cancelled, "")
 
-        return await self._events.transact(lease.session_id, work, token=lease.token, on_full_disk=True)
+        return await self._events.transact(lease.stream, work, token=lease.token, on_full_disk=True)
 
     async def finish_and(
         self, leave: ReleaseLease, task_id: str, status: TaskStatus, reason: str, lease: Lease
@@ -316,12 +316,12 @@ class TaskService:
 
         def work(transaction: Transaction) -> bool:
             self._finished(transaction, task_id, status, reason)
-            if first_runnable(transaction.connection.query(FIRST_OPEN, (lease.session_id,))) is not None:
+            if first_runnable(transaction.connection.query(FIRST_OPEN, (lease.stream,))) is not None:
                 return False
             leave(transaction)
             return True
 
-        return await self._events.transact(lease.session_id, work, token=lease.token)
+        return await self._events.transact(lease.stream, work, token=lease.token)
 
     async def put_back(self, task_id: str, lease: Lease) -> Task:
         """Requeue the task for another worker, which resumes from the log."""
@@ -332,7 +332,7 @@ class TaskService:
             transaction.connection.change(PUT_BACK, (task_id,))
             return read_task(transaction.connection, task_id)
 
-        return await self._events.transact(lease.session_id, work, token=lease.token)
+        return await self._events.transact(lease.stream, work, token=lease.token)
 
     # -- inside a transaction --
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from interlock.core.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError, TaskNotFound
 from interlock.core.logging import StructuredLogger
+from interlock.db.leases import Leases
 from interlock.log.stream_appender import EventScope
 from interlock.log.worker_events import WorkerStarted
 from interlock.log.writer import EventLog, Transaction
@@ -25,7 +26,6 @@ from interlock.runtime.task_handler import TaskHandler
 from interlock.runtime.task_rows import Task
 from interlock.runtime.tasks import TaskService
 from interlock.runtime.work_queue import SessionWorkState, WorkNotifier, WorkQueue
-from interlock.sessions.leases import SessionLeases
 
 _log = StructuredLogger(__name__)
 
@@ -58,7 +58,7 @@ class Worker:
         tasks: TaskService,
         backlog: WorkQueue,
         notifier: WorkNotifier,
-        leases: SessionLeases,
+        leases: Leases,
         limits: WorkerLimits,
         spawned: str | None = None,
     ) -> None:

@@ -13,6 +13,7 @@ from interlock.core.logging import StructuredLogger
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection
+from interlock.db.leases import LIVE, session_lease
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM, LogErased, merge_payload
 from interlock.log.retention import number_ranges
@@ -30,11 +31,10 @@ SELECT s.deleted_us IS NOT NULL, h.closed_us IS NOT NULL
 FROM sessions s JOIN stream_heads h ON h.stream = s.id WHERE s.id = ?
 """
 # A worker holds the session for as long as a call of it runs.
-IS_AT_WORK = """
+IS_AT_WORK = f"""
 SELECT 1 FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting')
-UNION SELECT 1 FROM session_leases
-WHERE session_id = ? AND expires_ms > {LEASE_MS} AND expires_ms <= {LAST_LEASE_MS}
-"""
+UNION SELECT 1 FROM leases WHERE name = ? AND {LIVE}
+"""  # noqa: S608
 # Calls of programs and of `interlock tool call` belong to no task, and no worker holds their session.
 OPEN_CALLS = """
 SELECT time_us, facts FROM events
@@ -143,7 +143,7 @@ def _state(connection: DbConnection, session_id: str) -> tuple[bool, bool]:
 
 
 def _is_at_work(connection: DbConnection, session_id: str) -> bool:
-    if connection.query(IS_AT_WORK, (session_id, session_id)):
+    if connection.query(IS_AT_WORK, (session_id, session_lease(session_id))):
         return True
     for time_us, facts in connection.query(OPEN_CALLS, (session_id, session_id)):
         seconds = merge_payload(facts, None).get("timeout_seconds", 0.0) + LOST_AFTER_SECONDS

@@ -18,6 +18,7 @@ from interlock.core.errors import ConfigurationError, InterlockError
 from interlock.core.logging import StructuredLogger, set_log_redaction
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database, StoreConfig, open_database
+from interlock.db.leases import Leases
 from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.runner import ToolRunner
 from interlock.log.checkpoint import CheckpointInterval
@@ -45,7 +46,6 @@ from interlock.sandbox.protected_snapshot import share_snapshots
 from interlock.sandbox.temporary_directories import choose_temporary_root, remove_abandoned_directories
 from interlock.sandbox.undo_store import UndoStore
 from interlock.sessions.erasure import SessionEraser
-from interlock.sessions.leases import SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.runtime_settings import SettingsStore
@@ -102,7 +102,7 @@ class Runtime:
     eraser: SessionEraser
     # Which processes that share an SQLite store are alive.
     lives: ProcessLocks | None
-    leases: SessionLeases
+    leases: Leases
     mode_switch: ModeSwitch
     stored_settings: SettingsStore
     questions: QuestionService
@@ -233,7 +233,7 @@ def open_runtime(
         sessions=_sessions(settings, database, log, redactor, open_modes),
         eraser=SessionEraser(database, log, (kept.forget, outputs.forget, sealed.forget)),
         lives=lives,
-        leases=SessionLeases(log, seconds=settings.session.lease_seconds, lives=lives),
+        leases=Leases(log, seconds=settings.session.lease_seconds, lives=lives),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=stored_settings,
         questions=questions,

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from interlock.channels.telegram.app import TelegramApp
 from interlock.channels.telegram.bot_api import BotApiClient
 from interlock.channels.telegram.bot_lease import BotLease
-from interlock.channels.telegram.bot_lock import BotFileLock
 from interlock.channels.telegram.feed_items import FEED_RENDERER
 from interlock.channels.telegram.rate_limit import GROUP_CHAT_LIMIT, PRIVATE_CHAT_LIMIT, RateLimit
 from interlock.channels.telegram.services import TelegramServices, UndoneChange
@@ -16,7 +15,7 @@ from interlock.core.errors import ConfigurationError
 from interlock.feed.follow import FeedHub
 from interlock.policy.authority import Authority
 from interlock.wiring.agents import AgentRuntime
-from interlock.wiring.runtime import Runtime, local_actor
+from interlock.wiring.runtime import local_actor
 
 __all__ = ["BotIdentity", "TelegramApp", "open_telegram_app"]
 
@@ -40,9 +39,7 @@ def open_telegram_app(
     token = given.bot_token.get_secret_value()
     # A token begins with its bot's id.
     bot_id = int(token.partition(":")[0])
-    lease = BotLease(
-        runtime.log, bot_id, seconds=runtime.settings.session.lease_seconds, lock=_lock(runtime, bot_id)
-    )
+    lease = BotLease(runtime.leases, bot_id)
     records = TelegramStore(runtime.database, runtime.log, runtime.redactor, lease)
     return TelegramApp(
         *(BotApiClient(token, given.base_url), records, _services(agent_runtime), lease),
@@ -51,14 +48,6 @@ def open_telegram_app(
         announce=announce,
         waits=waits,
     )
-
-
-def _lock(runtime: Runtime, bot_id: int) -> BotFileLock | None:
-    """Only for an SQLite store: the users of a shared one may be on any machine."""
-    config = runtime.database.config
-    if not config.is_sqlite:
-        return None
-    return BotFileLock(config.path.with_name(f"{config.path.name}.telegram-{bot_id}"))
 
 
 def _services(agent_runtime: AgentRuntime) -> TelegramServices:

@@ -229,7 +229,7 @@ async def test_one_that_is_stopped_is_waited_for_and_says_nothing_when_it_wakes_
     first.wake()
     # It has lost the bot, and waits until the other has gone.
     async with asyncio.timeout(40):
-        while "this process waits" not in first.output.rpartition("telegram_lease_lost")[2]:
+        while "this process waits" not in first.output.rpartition("lease_lost")[2]:
             await asyncio.sleep(0.05)
     second.kill()
     await telegram.say(ADA, "c")

@@ -79,7 +79,7 @@ async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_la
     assert len(tokens) == 2
     assert len(set(tokens)) == 1
     assert units == ["take_and", "finish_and", "start", "finish_and"]
-    assert harness.store.query("SELECT expires_ms FROM session_leases") == [(0,)]
+    assert harness.store.query("SELECT expires_ms FROM leases") == [(0,)]
 
 
 async def test_a_first_task_that_cannot_be_taken_up_leaves_its_session_free(harness, monkeypatch):

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from interlock.core.errors import SessionFenced, StoreCorrupt, StoreLocked, StoreUnavailable
+from interlock.db.leases import Leases
 from interlock.log.kinds import ToolCallStarted
 from interlock.runtime import session_runner
 from interlock.runtime import worker as worker_module
 from interlock.runtime.task_handler import DoneOutcome
 from interlock.runtime.task_rows import TaskStatus
-from interlock.sessions.leases import SessionLeases
 from tests.harness.log_capture import capture_logs
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
@@ -33,7 +33,7 @@ async def test_a_worker_that_lost_its_lease_stops_and_writes_nothing(store):
         task = await harness.put(session)
         await begun.wait()
         harness.store.execute(
-            "UPDATE session_leases SET token = token + 1, holder = 'w2', expires_ms = expires_ms + 600000"
+            "UPDATE leases SET token = token + 1, holder = 'w2', expires_ms = expires_ms + 600000"
         )
         before = harness.kinds(session)
         await until(lambda: ended)
@@ -301,7 +301,7 @@ async def _done(_task, _lease, _cancelled):
 
 
 async def test_a_store_that_does_not_answer_loses_the_lease_in_time(store, monkeypatch):
-    leases = SessionLeases(store.log, seconds=1)
+    leases = Leases(store.log, seconds=1)
     session = (await store.sessions.create(opened_by="test")).id
 
     async def hang(_lease):

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 LEASE_SECONDS = 3.0
 
 WHO_RUNS = """
-SELECT l.holder FROM session_leases l JOIN tasks t ON t.session_id = l.session_id
+SELECT l.holder FROM leases l JOIN tasks t ON 'session:' || t.session_id = l.name
 WHERE t.status = 'running' AND l.expires_ms > 0
 """
 

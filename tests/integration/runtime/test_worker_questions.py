@@ -24,7 +24,7 @@ async def test_a_task_that_asks_holds_nothing_and_goes_on_with_the_answer(harnes
     async with harness.working(asking_once(harness), sessions=1, poll_seconds=60):
         task = await harness.put(session)
         waiting = await harness.reached(task.id, TaskStatus.waiting)
-        await until(lambda: harness.store.query("SELECT expires_ms FROM session_leases") == [(0,)])
+        await until(lambda: harness.store.query("SELECT expires_ms FROM leases") == [(0,)])
         elsewhere = await harness.put(other)
         await harness.reached(elsewhere.id, TaskStatus.waiting)
         await harness.questions.answer(waiting.question_id, YES, who="ada")

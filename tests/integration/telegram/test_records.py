@@ -8,6 +8,7 @@ import pytest
 from interlock.channels.telegram.bot_lease import BotLease, BotLeaseLost
 from interlock.channels.telegram.store import DisplayedTask, TelegramStore
 from interlock.channels.telegram.updates import IncomingKind, IncomingMessage
+from interlock.db.leases import Leases
 from interlock.log.channel_events import ReplySent
 from interlock.log.stream_appender import NO_SCOPE
 from interlock.redaction.redactor import Redactor
@@ -17,7 +18,7 @@ SECRET = "hunter2-hunter2-hunter2"
 
 
 async def made(store, bot=BOT, *secrets) -> TelegramStore:
-    lease = BotLease(store.log, bot, seconds=30)
+    lease = BotLease(store.leases, bot)
     assert await lease.take()
     return TelegramStore(store.database, store.log, Redactor(secrets), lease)
 
@@ -125,12 +126,12 @@ async def test_the_same_message_is_always_the_same_task(records):
 
 async def test_one_process_holds_a_bot_and_only_it_stores_anything(store, records):
     """The one before was stopped for too long: it wakes up, and stores nothing any more."""
-    second = BotLease(store.log, BOT, seconds=30)
+    second = BotLease(store.leases, BOT)
     assert not await second.take()
     assert not second.is_held()
     with pytest.raises(BotLeaseLost):
         await TelegramStore(store.database, store.log, Redactor(), second).take_in([message(1)], 2)
-    store.execute("UPDATE telegram_leases SET expires_ms = 1")
+    store.execute("UPDATE leases SET expires_ms = 1")
     with pytest.raises(BotLeaseLost):
         await records.take_in([message(1)], 2)
     assert await second.take()
@@ -152,16 +153,16 @@ async def test_one_process_holds_a_bot_and_only_it_stores_anything(store, record
             await late
     assert store.query("SELECT 1 FROM events WHERE kind = 'reply.sent'") == []
     await second.release()
-    third = BotLease(store.log, BOT, seconds=30)
+    third = BotLease(store.leases, BOT)
     assert await third.take()
 
 
 async def test_a_lease_that_is_not_renewed_is_known_to_be_lost(store):
-    lease = BotLease(store.log, BOT, seconds=0.3)
+    lease = BotLease(Leases(store.log, seconds=0.3), BOT)
     assert await lease.take()
     keeping = asyncio.create_task(lease.keep())
     await asyncio.sleep(0.6)
     assert lease.is_held()
-    store.execute("UPDATE telegram_leases SET token = token + 1")
+    store.execute("UPDATE leases SET token = token + 1")
     await asyncio.wait_for(keeping, 5)
     assert not lease.is_held()

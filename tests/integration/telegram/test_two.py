@@ -58,7 +58,7 @@ async def test_one_that_has_lost_the_bot_sends_nothing_and_begins_anew(tmp_path,
         await telegram.until(lambda: telegram.polls >= 2)
         store = sqlite3.connect(tmp_path / "state" / "interlock.db")
         taken = "token = token + 1, expires_ms = expires_ms + 3000, holder = 'another'"
-        store.execute(f"UPDATE telegram_leases SET {taken}")
+        store.execute(f"UPDATE leases SET {taken} WHERE name LIKE 'bot:%'")
         store.commit()
         store.close()
         await telegram.say(ADA, "go")

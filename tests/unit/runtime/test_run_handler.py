@@ -15,10 +15,10 @@ from interlock.core.errors import (
     StoreLocked,
     StoreUnavailable,
 )
+from interlock.db.leases import Lease
 from interlock.runtime.run_handler import AttemptInterrupts, LeaseLost, ResumeLater, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
-from interlock.sessions.leases import Lease
 
 TASK = Task(
     id="t_1",
@@ -38,7 +38,7 @@ class Trial:
 
     def __init__(self, handling, *, cancel_grace: float = FOR_EVER, stop_grace: float = FOR_EVER) -> None:
         self._handling = handling
-        self.lease = Lease("s_1", 1, "w1", 30.0)
+        self.lease = Lease("session:s_1", "s_1", 1, "w1")
         self.signals = AttemptInterrupts(
             asyncio.Event(), cancel_grace, asyncio.Event(), stop_grace, hurrying=asyncio.Event()
         )

@@ -92,7 +92,7 @@ class TelegramApp:
                     is_told = True
             except StoreError as error:
                 _log.warning("telegram_lease_not_taken", error=str(error))
-            await self._lease.wait_before_retry()
+            await asyncio.sleep(self._lease.retry_seconds)
 
     async def _list_commands(self) -> None:
         try:

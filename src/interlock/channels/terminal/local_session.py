@@ -32,13 +32,13 @@ from interlock.core.errors import (
     WrongTaskStatus,
     is_transient,
 )
+from interlock.db.leases import Lease, Leases
 from interlock.questions.rows import Question
 from interlock.questions.service import QuestionService
 from interlock.runtime.live_stream import LiveStream, LiveSubscription
 from interlock.runtime.session_runner import SessionRunner
 from interlock.runtime.task_rows import Task, TaskStatus, new_task_id
 from interlock.runtime.tasks import TaskService
-from interlock.sessions.leases import Lease, SessionLeases
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Message, Role
 
@@ -71,7 +71,7 @@ class LocalSession:
         sessions: SessionManager,
         tasks: TaskService,
         questions: QuestionService,
-        leases: SessionLeases,
+        leases: Leases,
         live: LiveStream,
         work: SessionRunner,
     ) -> None:

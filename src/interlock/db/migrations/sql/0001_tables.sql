@@ -94,8 +94,9 @@ CREATE TABLE usage (
 
 CREATE INDEX usage_quarter ON usage (quarter);
 
-CREATE TABLE session_leases (
-    session_id TEXT NOT NULL PRIMARY KEY,
+-- Which process holds a session (`session:ID`) or a Telegram bot (`bot:ID`), until when by the clock of leases.
+CREATE TABLE leases (
+    name TEXT NOT NULL PRIMARY KEY,
     token BIGINT NOT NULL,
     holder TEXT NOT NULL,
     expires_ms BIGINT NOT NULL
@@ -274,14 +275,6 @@ CREATE TABLE telegram_bots (
     -- The first update not yet received, and when that was last known.
     next_update BIGINT NOT NULL,
     updated_us BIGINT NOT NULL
-);
-
--- Which process operates a bot, until when by the clock of leases.
-CREATE TABLE telegram_leases (
-    bot_id BIGINT NOT NULL PRIMARY KEY,
-    token BIGINT NOT NULL,
-    holder TEXT NOT NULL,
-    expires_ms BIGINT NOT NULL
 );
 
 -- Received updates that are not processed yet.
