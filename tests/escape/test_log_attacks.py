@@ -266,7 +266,7 @@ async def test_a_settings_row_cannot_be_changed_unseen(store):
     store.execute("UPDATE settings_versions SET document = '{}'")
     assert "settings version 1 was changed" in faults(store)[0]
     store.execute("DELETE FROM settings_versions")
-    assert "settings is missing" in faults(store)[0]
+    assert "settings version 1 is missing" in faults(store)[0]
 
 
 async def test_nothing_beside_the_chain_decides_what_a_checkpoint_covers(store):

@@ -15,6 +15,7 @@ from interlock.log import retention
 from interlock.log.retention import RetentionSweeper
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
+from interlock.wiring.projections import PROJECTIONS
 
 
 def tell(**facts: object) -> None:
@@ -31,7 +32,7 @@ class TellingLog(EventLog):
 async def sweep(url: str, days: str, batch: str) -> None:
     retention.BATCH = int(batch)
     database = open_database(StoreConfig(url, busy_timeout_seconds=30))
-    log = TellingLog(database, Redactor())
+    log = TellingLog(database, Redactor(), PROJECTIONS)
     tell(ready=True)
     swept = await RetentionSweeper(log, database, int(days)).sweep()
     tell(done=swept.events)
