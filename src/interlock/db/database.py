@@ -2,13 +2,11 @@
 
 import asyncio
 import errno
-import fcntl
 import os
 import queue
 import re
 import sqlite3
 import stat
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -26,6 +24,7 @@ from interlock.core.errors import (
     StoreUnavailable,
     StoreUnwritable,
 )
+from interlock.core.file_lock import open_lock_file, take_lock
 from interlock.db.disk_reserve import DiskReserve
 from interlock.db.driver import (
     DbConnection,
@@ -190,21 +189,13 @@ class StoreLock:
     def __init__(self, path: Path, *, alone: bool, patience_seconds: float) -> None:
         lock = path.with_name(f"{path.name}.in-use")
         try:
-            self._descriptor: int | None = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._descriptor: int | None = open_lock_file(lock)
         except OSError as error:
             raise file_open_error(error, lock) from None
-        deadline = time.monotonic() + patience_seconds
-        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-        while True:
-            try:
-                fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    self.release()
-                    reason = "is in use; stop Interlock first" if alone else "is being restored"
-                    raise StoreLocked(f"{path} {reason}") from None
-                time.sleep(0.02)
+        if not take_lock(self._descriptor, shared=not alone, patience_seconds=patience_seconds):
+            self.release()
+            reason = "is in use; stop Interlock first" if alone else "is being restored"
+            raise StoreLocked(f"{path} {reason}")
 
     def release(self) -> None:
         if self._descriptor is not None:
