@@ -109,7 +109,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[DbConnection]:
         """A connection in one consistent, read-only snapshot."""
-        connection = self._begun()
+        connection, _ = self._checkout(lambda fresh: fresh.begin(write=False))
         try:
             yield connection
             connection.rollback()
@@ -118,25 +118,19 @@ class Database:
             raise
         self._idle.put(connection)
 
-    def _begun(self) -> DbConnection:
-        """A connection in a snapshot. Pooled connections that were lost meanwhile are skipped."""
+    def _checkout(self, use: Callable[[DbConnection], Result]) -> tuple[DbConnection, Result]:
+        """A connection and its first result. Pooled connections that were lost meanwhile are skipped."""
         while True:
-            is_fresh = self._idle.empty()
-            connection = self._checkout()
             try:
-                connection.begin(write=False)
+                connection, is_fresh = self._idle.get_nowait(), False
+            except queue.Empty:
+                connection, is_fresh = self.config.connect(), True
+            try:
+                return connection, use(connection)
             except BaseException as error:
                 connection.close()
                 if is_fresh or not isinstance(error, StoreUnavailable):
                     raise
-            else:
-                return connection
-
-    def _checkout(self) -> DbConnection:
-        try:
-            return self._idle.get_nowait()
-        except queue.Empty:
-            return self.config.connect()
 
     async def read(self, work: Callable[[DbConnection], Result]) -> Result:
         def run() -> Result:
@@ -159,18 +153,9 @@ class Database:
         return await looking
 
     def _look(self, statement: str, parameters: Parameters) -> list[Row]:
-        while True:
-            is_fresh = self._idle.empty()
-            connection = self._checkout()
-            try:
-                rows = connection.query(statement, parameters)
-            except BaseException as error:
-                connection.close()
-                if is_fresh or not isinstance(error, StoreUnavailable):
-                    raise
-            else:
-                self._idle.put(connection)
-                return rows
+        connection, rows = self._checkout(lambda pooled: pooled.query(statement, parameters))
+        self._idle.put(connection)
+        return rows
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
