@@ -40,8 +40,8 @@ MANIFEST = "manifest.json"
 ROWS_PER_STATEMENT = 500
 
 # The beginnings of the names of tables that no backup has: what may be done in this store alone (a restored
-# copy must neither let anybody in nor send messages), and what is derived from files.
-LEFT_OUT = ("alembic_", "credentials", "telegram_", "memory_")
+# copy must neither let anybody in nor send messages), what processes hold, and what is derived from files.
+LEFT_OUT = ("alembic_", "credentials", "leases", "telegram_", "memory_")
 
 # Transaction ids of another database mean nothing here; zero sorts before all of them.
 _RESTORED_TXID = 0
@@ -50,7 +50,8 @@ RENUMBER = (
     "SELECT setval(pg_get_serial_sequence('events', 'position'), coalesce(max(position), 1)) FROM events"
 )
 
-# A backup has none, and those of the replaced store are not valid for this one.
+# A backup has none, and those of the replaced store are not valid for this one. The rows of leases stay:
+# their tokens grow on.
 FORGET_CREDENTIALS = "DELETE FROM credentials"
 END_LEASES = "UPDATE leases SET expires_ms = 0"
 STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
@@ -267,12 +268,12 @@ def _fill(
             if name not in manifest["tables"]:
                 raise UserError("the backup is damaged: a table is missing")
             _fill_table(connection, archive, name, columns, manifest["tables"][name])
-        connection.change(END_LEASES)
         if not connection.query(STORE_ID):
             raise UserError("the backup is damaged: the store has no id")
         if connection.dialect == "postgresql":
             connection.query(RENUMBER)
             connection.change(FORGET_CREDENTIALS)
+            connection.change(END_LEASES)
             check(connection)
     if config.is_sqlite:
         # The file is not yet in place.

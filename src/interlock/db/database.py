@@ -2,13 +2,11 @@
 
 import asyncio
 import errno
-import fcntl
 import os
 import queue
 import re
 import sqlite3
 import stat
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -26,6 +24,7 @@ from interlock.core.errors import (
     StoreUnavailable,
     StoreUnwritable,
 )
+from interlock.core.file_lock import open_lock_file, take_lock
 from interlock.db.disk_reserve import DiskReserve
 from interlock.db.driver import (
     DbConnection,
@@ -110,7 +109,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[DbConnection]:
         """A connection in one consistent, read-only snapshot."""
-        connection = self._begun()
+        connection, _ = self._checkout(lambda fresh: fresh.begin(write=False))
         try:
             yield connection
             connection.rollback()
@@ -119,25 +118,19 @@ class Database:
             raise
         self._idle.put(connection)
 
-    def _begun(self) -> DbConnection:
-        """A connection in a snapshot. Pooled connections that were lost meanwhile are skipped."""
+    def _checkout(self, use: Callable[[DbConnection], Result]) -> tuple[DbConnection, Result]:
+        """A connection and its first result. Pooled connections that were lost meanwhile are skipped."""
         while True:
-            is_fresh = self._idle.empty()
-            connection = self._checkout()
             try:
-                connection.begin(write=False)
+                connection, is_fresh = self._idle.get_nowait(), False
+            except queue.Empty:
+                connection, is_fresh = self.config.connect(), True
+            try:
+                return connection, use(connection)
             except BaseException as error:
                 connection.close()
                 if is_fresh or not isinstance(error, StoreUnavailable):
                     raise
-            else:
-                return connection
-
-    def _checkout(self) -> DbConnection:
-        try:
-            return self._idle.get_nowait()
-        except queue.Empty:
-            return self.config.connect()
 
     async def read(self, work: Callable[[DbConnection], Result]) -> Result:
         def run() -> Result:
@@ -160,18 +153,9 @@ class Database:
         return await looking
 
     def _look(self, statement: str, parameters: Parameters) -> list[Row]:
-        while True:
-            is_fresh = self._idle.empty()
-            connection = self._checkout()
-            try:
-                rows = connection.query(statement, parameters)
-            except BaseException as error:
-                connection.close()
-                if is_fresh or not isinstance(error, StoreUnavailable):
-                    raise
-            else:
-                self._idle.put(connection)
-                return rows
+        connection, rows = self._checkout(lambda pooled: pooled.query(statement, parameters))
+        self._idle.put(connection)
+        return rows
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
@@ -190,21 +174,13 @@ class StoreLock:
     def __init__(self, path: Path, *, alone: bool, patience_seconds: float) -> None:
         lock = path.with_name(f"{path.name}.in-use")
         try:
-            self._descriptor: int | None = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._descriptor: int | None = open_lock_file(lock)
         except OSError as error:
             raise file_open_error(error, lock) from None
-        deadline = time.monotonic() + patience_seconds
-        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-        while True:
-            try:
-                fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    self.release()
-                    reason = "is in use; stop Interlock first" if alone else "is being restored"
-                    raise StoreLocked(f"{path} {reason}") from None
-                time.sleep(0.02)
+        if not take_lock(self._descriptor, shared=not alone, patience_seconds=patience_seconds):
+            self.release()
+            reason = "is in use; stop Interlock first" if alone else "is being restored"
+            raise StoreLocked(f"{path} {reason}")
 
     def release(self) -> None:
         if self._descriptor is not None:

@@ -10,7 +10,8 @@ import os
 import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,41 +39,67 @@ class RetryTransaction(Exception):
 
 
 class DbConnection(ABC):
-    """A connection with explicit transactions; `raw` is the driver's own."""
+    """A connection with explicit transactions.
+
+    `raw` is the driver's own, `faults` what it raises, and `translate` makes our SQL its own.
+    """
 
     dialect: str
     raw: Any
+    faults: tuple[type[BaseException], ...]
+    translate: Callable[[str], str]
 
     @abstractmethod
     def error(self, error: BaseException) -> Exception:
         """Our error for one of the driver's."""
 
-    @abstractmethod
-    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]: ...
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        try:
+            rows: list[Row] = self.raw.execute(self.translate(sql), parameters).fetchall()
+        except self.faults as error:
+            raise self.error(error) from error
+        return rows
 
-    @abstractmethod
     def change(self, sql: str, parameters: Parameters = ()) -> int:
         """Run a statement that writes; returns the number of rows it touched."""
+        try:
+            return int(self.raw.execute(self.translate(sql), parameters).rowcount)
+        except self.faults as error:
+            raise self.error(error) from error
 
-    @abstractmethod
     def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
         """Run it once for each of `rows`; returns the number of rows it touched in all."""
+        if not rows:
+            return 0
+        try:
+            with closing(self.raw.cursor()) as cursor:
+                cursor.executemany(self.translate(sql), rows)
+                return int(cursor.rowcount)
+        except self.faults as error:
+            raise self.error(error) from error
 
-    @abstractmethod
     def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
         """The rows one by one, without holding them all; one such query at a time."""
+        try:
+            with closing(self._streaming_cursor()) as cursor:
+                yield from cursor.execute(self.translate(sql), parameters)
+        except self.faults as error:
+            raise self.error(error) from error
+
+    @abstractmethod
+    def _streaming_cursor(self) -> Any: ...
 
     @abstractmethod
     def begin(self, *, write: bool) -> None: ...
 
-    @abstractmethod
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        self.change("COMMIT")
 
     @abstractmethod
     def rollback(self) -> None: ...
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.raw.close()
 
 
 # -- SQLite ------------------------------------------------------------------------------------------
@@ -120,6 +147,8 @@ def lease_ms() -> int:
 
 class SqliteConnection(DbConnection):
     dialect = "sqlite"
+    faults = (sqlite3.Error, OverflowError, UnicodeEncodeError)
+    translate = staticmethod(_sqlite_sql)
 
     def __init__(
         self, path: Path, *, busy_timeout_seconds: float, synchronous: str, as_found: bool = False
@@ -164,45 +193,16 @@ class SqliteConnection(DbConnection):
                     raise
                 time.sleep(WAL_RETRY_SECONDS)
 
-    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        try:
-            return self.raw.execute(_sqlite_sql(sql), parameters).fetchall()
-        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise self.error(error) from error
-
-    def change(self, sql: str, parameters: Parameters = ()) -> int:
-        try:
-            return self.raw.execute(_sqlite_sql(sql), parameters).rowcount
-        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise self.error(error) from error
-
-    def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
-        if not rows:
-            return 0
-        try:
-            return self.raw.executemany(_sqlite_sql(sql), rows).rowcount
-        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise self.error(error) from error
-
-    def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
-        try:
-            yield from self.raw.execute(_sqlite_sql(sql), parameters)
-        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise self.error(error) from error
+    def _streaming_cursor(self) -> Any:
+        return self.raw.cursor()
 
     def begin(self, *, write: bool) -> None:
-        self.query("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    def commit(self) -> None:
-        self.query("COMMIT")
+        self.change("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def rollback(self) -> None:
         # A full disk may already have ended the transaction.
         if self.raw.in_transaction:
-            self.query("ROLLBACK")
-
-    def close(self) -> None:
-        self.raw.close()
+            self.change("ROLLBACK")
 
     def check_pages(self) -> list[str]:
         """What SQLite finds wrong with the file itself; empty if it is sound."""
@@ -328,6 +328,7 @@ def _postgres_sql(sql: str) -> str:
 
 class PostgresConnection(DbConnection):
     dialect = "postgresql"
+    translate = staticmethod(_postgres_sql)
 
     def __init__(self, url: str, *, busy_timeout_seconds: float) -> None:
         try:
@@ -337,7 +338,7 @@ class PostgresConnection(DbConnection):
                 "DATABASE_URL names PostgreSQL, but its driver is not installed: "
                 "pip install 'interlock-runtime[postgres]'"
             ) from None
-        self._errors = psycopg.Error
+        self.faults = (psycopg.Error,)
         milliseconds = int(busy_timeout_seconds * 1000)
         try:
             self.raw: psycopg.Connection[Row] = psycopg.connect(
@@ -360,48 +361,17 @@ class PostgresConnection(DbConnection):
     def error(self, error: BaseException) -> Exception:
         return postgres_error(error)
 
-    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        try:
-            return self.raw.execute(_postgres_sql(sql), parameters).fetchall()
-        except self._errors as error:
-            raise self.error(error) from error
-
-    def change(self, sql: str, parameters: Parameters = ()) -> int:
-        try:
-            return self.raw.execute(_postgres_sql(sql), parameters).rowcount
-        except self._errors as error:
-            raise self.error(error) from error
-
-    def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
-        if not rows:
-            return 0
-        try:
-            with self.raw.cursor() as cursor:
-                cursor.executemany(_postgres_sql(sql), rows)
-                return cursor.rowcount
-        except self._errors as error:
-            raise self.error(error) from error
-
-    def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
-        try:
-            with self.raw.cursor("interlock_stream") as cursor:
-                cursor.itersize = STREAM_ROWS
-                yield from cursor.execute(_postgres_sql(sql), parameters)
-        except self._errors as error:
-            raise self.error(error) from error
+    def _streaming_cursor(self) -> Any:
+        cursor = self.raw.cursor("interlock_stream")
+        cursor.itersize = STREAM_ROWS
+        return cursor
 
     def begin(self, *, write: bool) -> None:
         self.change("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
-    def commit(self) -> None:
-        self.change("COMMIT")
-
     def rollback(self) -> None:
         if not self.raw.closed:
             self.change("ROLLBACK")
-
-    def close(self) -> None:
-        self.raw.close()
 
 
 def postgres_error(error: BaseException) -> Exception:

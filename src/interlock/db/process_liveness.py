@@ -12,6 +12,7 @@ import struct
 import threading
 from pathlib import Path
 
+from interlock.core.file_lock import open_lock_file
 from interlock.core.logging import StructuredLogger
 
 _log = StructuredLogger(__name__)
@@ -62,9 +63,8 @@ class ProcessLocks:
 
     def _opened(self) -> int | None:
         if self._descriptor is None:
-            flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
             try:
-                self._descriptor = os.open(self._path, flags, 0o600)
+                self._descriptor = open_lock_file(self._path)
             except OSError as error:
                 self._log_once(error)
         return self._descriptor

@@ -1,13 +1,12 @@
 """Creates a store, or upgrades it: all steps or none, after a copy of an SQLite store."""
 
-import fcntl
-import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from interlock.core.errors import StoreError
+from interlock.core.file_lock import file_lock
 from interlock.db.database import SCHEMA_REVISION, StoreConfig, prepare_state_directory, stored_revision
 from interlock.db.driver import SqliteConnection, file_open_error
 from interlock.db.schema import create_tables
@@ -95,15 +94,12 @@ def _upgrade_lock(config: StoreConfig) -> Iterator[None]:
             connection.close()
         return
     lock = config.path.with_suffix(".upgrade-lock")
-    try:
-        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise file_open_error(error, lock) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(lock))
+        except OSError as error:
+            raise file_open_error(error, lock) from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _keep_copy(config: StoreConfig, revision: str) -> Path:

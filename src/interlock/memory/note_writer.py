@@ -1,13 +1,11 @@
 """Adds dated entries to notes: atomically, durably, and without losing what others write."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
 import secrets
 import stat
-import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.file_lock import open_lock_file, take_lock
 from interlock.core.text import sanitize_text
 from interlock.memory.conditional_replace import NoteChanged, compare_and_swap
 from interlock.memory.note_directory import (
@@ -117,10 +116,11 @@ class NoteWriter:
         with self._folder.opened() as folder:
             if folder is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._folder.path))
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock = os.open(_LOCK, flags, 0o600, dir_fd=folder)
+            lock = open_lock_file(_LOCK, within=folder)
             try:
-                _wait_for(lock, check)
+                check()
+                while not take_lock(lock, patience_seconds=_LOCK_POLL_SECONDS):
+                    check()
                 yield folder
             finally:
                 os.close(lock)
@@ -137,16 +137,6 @@ def slug(title: str) -> str:
     if cut and cut == plain and _PLAIN_PUNCTUATION.fullmatch(normal):
         return cut
     return f"{cut or 'note'}-{hashlib.sha256(normal.encode()).hexdigest()[:6]}"
-
-
-def _wait_for(lock: int, check: Callable[[], None]) -> None:
-    while True:
-        check()
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            time.sleep(_LOCK_POLL_SECONDS)
 
 
 def _append(folder: int, path: Path, entry: NoteEntry, commit: Callable[[], None]) -> AppendResult:

@@ -5,7 +5,6 @@ notices takes over. Messages are not kept for absent processes.
 """
 
 import asyncio
-import fcntl
 import os
 import socket
 import struct
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from interlock.core.file_lock import open_lock_file, take_lock
 from interlock.core.logging import StructuredLogger
 from interlock.runtime.bus import BusHandler, BusMessage, ResyncRequested, decode_message, encode_message
 
@@ -93,14 +93,10 @@ class UnixSocketBus:
 
     async def _host(self) -> None:
         """Serve until cancelled; return at once if another process holds the lock."""
-        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        lock = os.open(self._folder / LOCK, flags, 0o600)
+        lock = open_lock_file(self._folder / LOCK)
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            await self._serve()
+            if take_lock(lock, patience_seconds=0):
+                await self._serve()
         finally:
             os.close(lock)
 

@@ -9,7 +9,6 @@ server's start and in `doctor`; `backend_selection.py` accepts no backend that d
 import asyncio
 import binascii
 import ctypes
-import fcntl
 import marshal
 import os
 import secrets
@@ -23,6 +22,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.core.file_lock import take_lock
 from interlock.sandbox.jobs import ExitReason, Job, JobOutput, SandboxBackend
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.subprocess_backend import interpreter
@@ -352,11 +352,7 @@ def _has_heard(listener: socket.socket) -> bool:
 def _is_held(path: Path) -> bool:
     """Whether the lock that a child took, and its survivors share, is still held."""
     with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not take_lock(file, patience_seconds=0)
 
 
 def _own_environment() -> bytes:

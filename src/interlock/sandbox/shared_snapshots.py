@@ -5,7 +5,6 @@ other processes count as well, so a process's snapshots are in a file of the sta
 The file's mtime shows until when the process lived, for restoring after one that was killed.
 """
 
-import fcntl
 import marshal
 import os
 import secrets
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from interlock.core.file_lock import file_lock, take_lock
 from interlock.sandbox.paths import PathAccess, ResolvedPath
 from interlock.sandbox.tree_snapshot import FileState, TreeSnapshot
 from interlock.sandbox.undo_store import state_write_error
@@ -210,7 +210,7 @@ class _File:
         self._keys: frozenset[Key] = frozenset()
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        take_lock(self._descriptor)
 
     def write(self, held: dict[Key, Value], places: dict[Key, ResolvedPath]) -> None:
         """Write, within a turn, so that no other process reads. Held values do not change."""
@@ -243,17 +243,9 @@ def _report_write_errors() -> Iterator[None]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(folder / ".turn", flags, 0o600)
-    except FileNotFoundError:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / ".turn", flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with file_lock(folder / ".turn"):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _names(folder: Path) -> list[str]:
@@ -275,8 +267,7 @@ def _left_by(path: Path) -> OrphanedSnapshot | None:
     """The last snapshots of a dead process; None while it lives."""
     with suppress(OSError), _opened(path) as file:
         until_ns = os.fstat(file.fileno()).st_mtime_ns
-        with suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if take_lock(file, shared=True, patience_seconds=0):
             return OrphanedSnapshot(path, until_ns, *_content(file))
     return None
 

@@ -5,7 +5,6 @@ holds a lock on each directory of its jobs. A directory without a lock was left 
 next one to start removes it.
 """
 
-import fcntl
 import os
 import re
 import tempfile
@@ -13,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from interlock.core.file_lock import take_lock
 from interlock.sandbox.jobs import SandboxUnavailable
 from interlock.sandbox.tree_removal import remove_entry
 
@@ -78,12 +78,11 @@ def _locked(directory: Path) -> int | None:
         descriptor = os.open(directory, _DIRECTORY)
     except OSError:
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    with suppress(OSError):
+        if take_lock(descriptor, patience_seconds=0):
+            return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _remove(directory: Path) -> None:

@@ -6,7 +6,6 @@ well.
 """
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -23,6 +22,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.file_lock import file_lock
 from interlock.core.remove_tree import remove_tree
 
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
@@ -157,13 +157,8 @@ class UndoStore:
         """Serialise changes among all processes that share the state directory."""
         with self._turn:
             _make_folder(self._folder)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self._folder / ".turn", flags, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with file_lock(self._folder / ".turn"):
                 yield
-            finally:
-                os.close(descriptor)
 
     def keep(self, change: RecordedChange, pieces: Iterable[bytes] = ()) -> UndoEntry | None:
         """Write an entry; it is durable when this returns. None if nothing is saved at all."""

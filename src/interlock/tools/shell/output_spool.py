@@ -4,7 +4,6 @@ It is stored as written and redacted when shown, in pages that never cut a secre
 files have another name and are locked: files with that name and no lock were left by a killed process.
 """
 
-import fcntl
 import os
 import secrets
 import threading
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from interlock.core.file_lock import take_lock
 from interlock.core.remove_tree import remove_tree
 from interlock.sandbox.undo_store import state_write_error
 
@@ -94,7 +94,7 @@ class OutputSpool:
             for end in STREAMS:
                 descriptors.append(os.open(folder / f"{name}.{end}{_RUNNING}", flags, 0o600))
                 opened.callback(os.close, descriptors[-1])
-                fcntl.flock(descriptors[-1], fcntl.LOCK_EX)
+                take_lock(descriptors[-1])
             opened.pop_all()
         return SpooledOutput(name, *map(SpooledStream, descriptors))
 
@@ -139,8 +139,8 @@ class OutputSpool:
             with suppress(OSError):
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    path.unlink()
+                    if take_lock(descriptor, patience_seconds=0):
+                        path.unlink()
                 finally:
                     os.close(descriptor)
 
