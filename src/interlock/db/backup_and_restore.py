@@ -12,7 +12,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -245,11 +245,8 @@ def _restore_postgres(
     check: RestoreCheck,
 ) -> None:
     upgrade(config)
-    connection = config.connect()
-    try:
+    with closing(config.connect()) as connection:
         used = connection.query("SELECT 1 FROM events LIMIT 1")
-    finally:
-        connection.close()
     if used and not replace_existing:
         raise UserError("the database already contains a store; use --replace to replace it")
     if str(manifest["schema"]) != SCHEMA_REVISION:
@@ -263,7 +260,7 @@ def _fill(
     config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any], check: RestoreCheck
 ) -> None:
     upgrade(config, str(manifest["schema"]))
-    with _changing(config) as connection:
+    with config.transaction() as connection:
         for name, columns in _kept_tables(connection).items():
             if name not in manifest["tables"]:
                 raise UserError("the backup is damaged: a table is missing")
@@ -278,31 +275,15 @@ def _fill(
     if config.is_sqlite:
         # The file is not yet in place.
         upgrade(config)
-        with _changing(config) as connection:
+        with config.transaction() as connection:
             check(connection)
         _leave_wal_mode(config)
 
 
-@contextmanager
-def _changing(config: StoreConfig) -> Iterator[DbConnection]:
-    """A connection in a transaction, which is committed at the end."""
-    connection = config.connect()
-    try:
-        connection.begin(write=True)
-        yield connection
-        connection.commit()
-    finally:
-        connection.rollback()
-        connection.close()
-
-
 def _leave_wal_mode(config: StoreConfig) -> None:
-    connection = config.connect()
-    try:
+    with closing(config.connect()) as connection:
         if isinstance(connection, SqliteConnection):
             connection.leave_wal_mode()
-    finally:
-        connection.close()
 
 
 def _fill_table(

@@ -9,7 +9,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -87,6 +87,17 @@ class StoreConfig:
                 as_found=as_found,
             )
         return PostgresConnection(self.url, busy_timeout_seconds=self.busy_timeout_seconds)
+
+    @contextmanager
+    def transaction(self) -> Iterator[DbConnection]:
+        """A connection of its own in a transaction, which is committed at the end."""
+        with closing(self.connect()) as connection:
+            connection.begin(write=True)
+            try:
+                yield connection
+                connection.commit()
+            finally:
+                connection.rollback()
 
 
 class Database:
@@ -228,14 +239,11 @@ def _refuse_unready(config: StoreConfig) -> None:
             f"the database {state}, but this program needs schema {SCHEMA_REVISION}: run "
             "`interlock db upgrade`"
         )
-    connection = config.connect()
-    try:
+    with closing(config.connect()) as connection:
         if connection.query(FOREIGN_TRANSACTIONS):
             raise StoreError(
                 "the database was copied from another PostgreSQL: run `interlock db upgrade` to adopt it"
             )
-    finally:
-        connection.close()
 
 
 def prepare_state_directory(path: Path) -> None:
@@ -267,8 +275,7 @@ def stored_revision(config: StoreConfig) -> str | None:
         if not config.path.exists():
             return None
         _refuse_other_files(config.path)
-    connection = config.connect(as_found=True)
-    try:
+    with closing(config.connect(as_found=True)) as connection:
         tables = {str(row[0]) for row in connection.query(TABLE_NAMES[connection.dialect])}
         if not tables:
             return None
@@ -276,8 +283,6 @@ def stored_revision(config: StoreConfig) -> str | None:
             raise StoreForeign(f"{_name(config)} contains another program's tables; it was not changed")
         rows = connection.query("SELECT version_num FROM alembic_version")
         revision = str(rows[0][0]) if len(rows) == 1 else ""
-    finally:
-        connection.close()
     if not re.fullmatch(r"\d{4}", revision):
         raise StoreForeign(f"{_name(config)} has an unknown schema '{revision}'; it was not changed")
     if revision > SCHEMA_REVISION:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from interlock.core.errors import StoreError
@@ -38,13 +38,8 @@ def upgrade(config: StoreConfig, revision: str = SCHEMA_REVISION) -> str:
 
 def _create(config: StoreConfig, revision: str) -> None:
     """Without Alembic, whose libraries take a third of a first start, and of its memory."""
-    connection = config.connect()
-    try:
-        connection.begin(write=True)
+    with config.transaction() as connection:
         create_tables(connection, revision)
-        connection.commit()
-    finally:
-        connection.close()
 
 
 def _run(config: StoreConfig, revision: str) -> None:
@@ -76,22 +71,16 @@ def _run(config: StoreConfig, revision: str) -> None:
 
 def _adopt(config: StoreConfig) -> None:
     """Mark events copied from another server as older than every transaction of this one."""
-    connection = config.connect()
-    try:
+    with config.transaction() as connection:
         connection.change(ADOPT)
-    finally:
-        connection.close()
 
 
 @contextmanager
 def _upgrade_lock(config: StoreConfig) -> Iterator[None]:
     if not config.is_sqlite:
-        connection = config.connect()
-        try:
+        with closing(config.connect()) as connection:
             connection.query("SELECT pg_advisory_lock(?)", (_UPGRADE_LOCK_KEY,))
             yield
-        finally:
-            connection.close()
         return
     lock = config.path.with_suffix(".upgrade-lock")
     with ExitStack() as held:

@@ -245,16 +245,8 @@ class MemoryIndex:
         """A transaction of its own: the index holds no facts, so it bypasses the log."""
         if self._database.reserve is not None:
             self._database.reserve.require()
-        connection = self._database.config.connect()
-        try:
-            connection.begin(write=True)
+        with self._database.config.transaction() as connection:
             yield connection
-            connection.commit()
-        except BaseException:
-            connection.rollback()
-            raise
-        finally:
-            connection.close()
 
 
 def _is_unsettled(state: NoteState) -> bool:
