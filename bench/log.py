@@ -164,7 +164,7 @@ class Contest:
         stream = self.ours.streams[-1]
         for _ in range(ALONE):
             self.direct_connection.begin(write=True)
-            ledger = StreamAppender(self.direct_connection, heads)
+            ledger = StreamAppender(self.direct_connection, heads, PROJECTIONS)
             draft = EventDraft(EVENT, NO_SCOPE, Redactor())
             ledger.add(stream, self.ours.tokens[stream], [draft], print)
             ledger.flush()

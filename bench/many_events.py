@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import interlock.log.stream_appender as ledger_module
-from interlock.config.modes import ToolMode
 from interlock.db.database import Database
-from interlock.db.driver import DbConnection
 from interlock.log.event import Event
 from interlock.log.kinds import SYSTEM_STREAM, SessionCreated, ToolCallCompleted, ToolCallStarted
 from interlock.log.stream_appender import EventDraft, EventReceipt, EventScope, StreamAppender
@@ -28,8 +26,6 @@ from interlock.log.task_events import (
 from interlock.log.worker_events import WorkerStarted
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
-from interlock.runtime.task_rows import INSERT, Task, TaskStatus
-from interlock.sessions.manager import INSERT_SESSION
 from interlock.sessions.models import Role
 from interlock.sessions.storable_message import make_storable
 from interlock.wiring.projections import PROJECTIONS
@@ -62,10 +58,10 @@ class Maker:
             with self._clock():
                 for first in range(0, count, TASKS_AT_ONCE):
                     connection.begin(write=True)
-                    ledger = StreamAppender(connection, {})
+                    ledger = StreamAppender(connection, {}, PROJECTIONS)
                     for number in range(first, min(first + TASKS_AT_ONCE, count)):
                         self._now_us = began_us + number * DAYS * DAY_US // count
-                        self._one(connection, ledger, number)
+                        self._one(ledger, number)
                     ledger.flush()
                     connection.commit()
             if self._database.dialect == "postgresql":
@@ -83,27 +79,25 @@ class Maker:
         finally:
             ledger_module.now_us = real
 
-    def _one(self, connection: DbConnection, ledger: StreamAppender, number: int) -> None:
+    def _one(self, ledger: StreamAppender, number: int) -> None:
         place = number // 3 * 2 + number % 3
         session = LONG_SESSION if number % 3 == 2 else f"s_{place // TASKS_OF_A_SESSION}"
         if session not in self._opened:
             self._opened.add(session)
-            self._open(connection, ledger, session)
-        self._task(connection, ledger, session, f"t_{number}")
+            self._open(ledger, session)
+        self._task(ledger, session, f"t_{number}")
         if number % 8 == 0:
             worker = WorkerStarted(worker=f"w-{number}", pid=number, host="here")
             self._told(ledger, SYSTEM_STREAM, self._log.draft(worker))
 
-    def _open(self, connection: DbConnection, ledger: StreamAppender, session: str) -> None:
-        row = (session, "chat", f"About {session}", "bench", self._now_us, "chat_safe", None, None)
-        connection.change(INSERT_SESSION, row)
+    def _open(self, ledger: StreamAppender, session: str) -> None:
         ledger.open_stream(session)
         created = SessionCreated(
             session_kind="chat", title=f"About {session}", mode="chat_safe", opened_by="bench"
         )
         self._told(ledger, session, self._log.draft(created))
 
-    def _task(self, connection: DbConnection, ledger: StreamAppender, session: str, task: str) -> None:
+    def _task(self, ledger: StreamAppender, session: str, task: str) -> None:
         asked = make_storable(self._redactor, Role.user, f"What time is it, for {task}?")
         (message,) = self._told(ledger, session, self._log.draft(asked.event(), EventScope(task)))
         queued = self._event(
@@ -115,21 +109,6 @@ class Maker:
             TaskStarted(task_id=task, mode="chat_safe", worker="w-0", attempt=1), task, queued.id
         )
         self._told(ledger, session, queued, started, *self._work(task, started.id))
-        row = Task(
-            id=task,
-            session_id=session,
-            message_seq=message.seq,
-            status=TaskStatus.done,
-            mode=ToolMode.chat_safe,
-            who="bench",
-            created_us=self._now_us,
-            started_us=self._now_us,
-            ended_us=self._now_us,
-            attempts=1,
-            queued_event=queued.id,
-            started_event=started.id,
-        )
-        connection.change(INSERT, row.as_row())
         self.tasks.append((session, task, message.seq))
 
     def _work(self, task: str, started: str) -> Sequence[EventDraft]:

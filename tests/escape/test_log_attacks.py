@@ -42,7 +42,7 @@ async def test_a_stream_that_vanished_does_not_take_acknowledged_events_along(st
     )
     assert [type(outcome).__name__ for outcome in outcomes] == ["list", "SessionNotFound", "Lease", "list"]
     assert store.query("SELECT max(seq) FROM events WHERE stream = ?", one) == [(3,)]
-    assert faults(store) == [f"missing: {ghost} #0: the stream has no head row"]
+    assert faults(store) == [f"broken: system #0: a session belongs to {ghost}, which has no events"]
 
 
 async def test_after_a_failed_commit_nothing_of_it_is_remembered(sqlite_store, monkeypatch):

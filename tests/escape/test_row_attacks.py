@@ -21,13 +21,16 @@ VERSION = "INSERT INTO settings_versions (version, document, changed_by, time_us
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("UPDATE sessions SET mode = 'coding'", "is in coding mode, but the log says chat_safe"),
-        ("UPDATE sessions SET kind = 'run'", "not the one that was created"),
-        ("UPDATE sessions SET agent = 'other'", "not the one that was created"),
-        ("UPDATE sessions SET opened_by = 'somebody'", "not the one that was created"),
-        ("UPDATE sessions SET model = 'dear'", "model was changed"),
-        ("UPDATE sessions SET deleted_us = 5", "no event records that the session was deleted"),
-        ("DELETE FROM sessions", "the row of the session is missing"),
+        ("UPDATE sessions SET mode = 'coding'", "was changed: mode"),
+        ("UPDATE sessions SET kind = 'run'", "was changed: kind"),
+        ("UPDATE sessions SET agent = 'other'", "was changed: agent"),
+        ("UPDATE sessions SET opened_by = 'somebody'", "was changed: opened_by"),
+        ("UPDATE sessions SET model = 'dear'", "was changed: model"),
+        ("UPDATE sessions SET deleted_us = 5", "was changed: deleted_us"),
+        ("UPDATE sessions SET title = 'harmless'", "was changed: title"),
+        ("UPDATE sessions SET created_us = 5", "was changed: created_us"),
+        ("UPDATE sessions SET archived_us = 5", "was changed: archived_us"),
+        ("DELETE FROM sessions", "is missing"),
     ],
 )
 async def test_a_sessions_row_cannot_be_changed_unseen(store: StoreHarness, change, told):
@@ -46,14 +49,14 @@ async def test_a_mode_that_people_switched_is_no_fault_and_one_that_was_set_back
     await store.sessions.choose_model(session, "demo", who="ada")
     assert faults(store) == []
     store.execute("UPDATE sessions SET mode = 'coding'")
-    assert "is in coding mode, but the log says chat" in faults(store)[0]
+    assert "was changed: mode" in faults(store)[0]
 
 
 async def test_a_stream_that_is_gone_as_a_whole_is_told_by_its_session(store: StoreHarness):
     session = await new_session(store)
     store.execute("DELETE FROM events WHERE stream = ?", session)
     store.execute("DELETE FROM stream_heads WHERE stream = ?", session)
-    assert "no head row" in faults(store)[0]
+    assert f"a session belongs to {session}, which has no events" in faults(store)[0]
 
 
 async def test_a_session_that_is_gone_with_all_its_rows_is_told_by_a_checkpoint_alone(store: StoreHarness):
@@ -101,6 +104,9 @@ def found(person: RuntimeHarness) -> list[str]:
         ("UPDATE tasks SET credential_id = 'c_0123456789abcdef'", "was changed"),
         ("UPDATE tasks SET message_seq = 5", "was changed"),
         ("UPDATE tasks SET attempts = 0", "was changed"),
+        ("UPDATE tasks SET ended_us = 5", "was changed: ended_us"),
+        ("UPDATE tasks SET reason = 'it was late'", "was changed: reason"),
+        ("UPDATE tasks SET cancel_requested_by = 'ada'", "was changed: cancel_requested_by"),
         ("UPDATE tasks SET id = 't_0123456789abcdef'", "is missing"),
         ("DELETE FROM tasks", "is missing"),
     ],
@@ -154,10 +160,16 @@ async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("""UPDATE mcp_tools SET class = replace(class, '"coding"', '"chat"')""", "the class of echo"),
-        ("UPDATE mcp_tools SET class = NULL", "is missing"),
-        ("""UPDATE mcp_servers SET definition = replace(definition, 'well', 'evil')""", "server bad was"),
-        ("DELETE FROM mcp_servers", "server bad is missing"),
+        ("""UPDATE mcp_tools SET class = replace(class, '"coding"', '"chat"')""", "was changed: class"),
+        ("UPDATE mcp_tools SET class = NULL", "was changed: class"),
+        ("UPDATE mcp_tools SET hash = 'x'", "was changed: hash"),
+        ("UPDATE mcp_tools SET is_listed = 0", "was changed: is_listed"),
+        ("UPDATE mcp_servers SET added_by = 'root'", "was changed: added_by"),
+        (
+            """UPDATE mcp_servers SET definition = replace(definition, 'well', 'evil')""",
+            "server bad was",
+        ),
+        ("DELETE FROM mcp_servers", "MCP server bad is missing"),
     ],
 )
 async def test_what_opens_a_foreign_tool_cannot_be_changed_unseen(tmp_path, monkeypatch, change, told):

@@ -247,9 +247,14 @@ TAMPERINGS: dict[str, tuple[Change, str]] = {
         of_session("UPDATE sessions SET mode = 'chat' WHERE id = ?"),
         AT_ONCE,
     ),
+    "a session gets another title": (of_session("UPDATE sessions SET title = 'x' WHERE id = ?"), AT_ONCE),
     "the row of a session is removed": (of_session("DELETE FROM sessions WHERE id = ?"), AT_ONCE),
     "a task gets another status, mode or owner": (
         of_session("UPDATE tasks SET who = 'eve' WHERE session_id = ?"),
+        AT_ONCE,
+    ),
+    "a task gets other times": (
+        of_session("UPDATE tasks SET created_us = 0 WHERE session_id = ?"),
         AT_ONCE,
     ),
     "a question is closed": (sql("UPDATE questions SET status = 'answered'"), AT_ONCE),
@@ -291,14 +296,6 @@ TAMPERINGS: dict[str, tuple[Change, str]] = {
     "the signing key is exchanged for another": (replace_key, BY_AN_ANCHOR),
     "what came after the newest anchor is rewritten": (rewrite_what_is_new, NEVER),
     "content is erased with a record of it, under any name": (erase_under_any_name, NEVER),
-    "the title of a session is changed": (
-        of_session("UPDATE sessions SET title = 'x' WHERE id = ?"),
-        NEVER,
-    ),
-    "the times of a task are changed": (
-        of_session("UPDATE tasks SET created_us = 0 WHERE session_id = ?"),
-        NEVER,
-    ),
     "a version kept for undo is changed": (change_kept_file, NEVER),
 }
 ROLLED_BACK = "the whole store is rolled back"

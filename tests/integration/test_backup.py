@@ -10,7 +10,6 @@ from interlock.core.errors import StoreLocked, StoreTooNew, UserError
 from interlock.db.backup_and_restore import LEFT_OUT, create_backup, restore
 from interlock.db.database import StoreConfig, open_database
 from interlock.db.schema import read_tables
-from interlock.db.upgrade import upgrade
 from interlock.log.checkpoint import write_checkpoint
 from interlock.log.kinds import SessionRenamed
 from interlock.log.read import LOG_START, read_all, read_stream
@@ -101,15 +100,10 @@ async def test_after_a_restore_the_next_checkpoint_covers_what_is_new(store, tar
     again.close()
 
 
-async def test_a_backup_of_an_older_schema_is_upgraded_on_the_way(tmp_path):
-    config = StoreConfig(f"sqlite:///{tmp_path}/old/interlock.db")
-    upgrade(config, "0001")
-    connection = config.connect()
-    connection.change(
-        "INSERT INTO sessions (id, kind, title, opened_by, created_us) "
-        "VALUES ('old', 'chat', 'kept', 'x', 1)"
-    )
-    connection.change("INSERT INTO stream_heads VALUES ('old', 0, ?, 1, NULL)", (b"\0" * 32,))
+async def test_a_backup_of_an_older_schema_is_upgraded_on_the_way(tmp_path, sqlite_store):
+    await sqlite_store.sessions.create(opened_by="x", title="kept", session_id="old")
+    connection = sqlite_store.config.connect()
+    connection.change("ALTER TABLE sessions DROP COLUMN mode")
     members = {}
     for table, described in read_tables(connection).items():
         if table.startswith(LEFT_OUT):

@@ -9,7 +9,6 @@ from interlock.db.leases import Leases
 from interlock.log.kinds import SessionRenamed
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.models import Role
-from interlock.wiring.projections import PROJECTIONS
 from tests.harness.store import StoreHarness, open_store
 
 EXPIRE = "UPDATE leases SET expires_ms = 1 WHERE name = 'session:' || ?"
@@ -180,6 +179,7 @@ async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
         old = config.connect()
         old.begin(write=True)
         from interlock.log.stream_appender import NO_SCOPE, EventDraft, StreamAppender
+        from interlock.wiring.projections import PROJECTIONS
 
         ledger = StreamAppender(old, {}, PROJECTIONS)
         ledger.add(

@@ -110,8 +110,8 @@ async def test_what_is_held_back_is_recorded_whatever_the_condition_of_the_next_
 async def test_a_unit_whose_condition_is_not_met_is_refused_alone(store):
     """Everything is queued before the writer can take it: one group."""
     session, other = await new_session(store), await new_session(store)
-    is_titled = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND title = ?)"
-    met, unmet = (WritePrecondition(is_titled, (session, title)) for title in ("", "another"))
+    is_of_kind = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND kind = ?)"
+    met, unmet = (WritePrecondition(is_of_kind, (session, kind)) for kind in ("chat", "another"))
 
     def queued(stream: str, title: str, condition: WritePrecondition | None = None):
         return store.log.append(stream, renamed(title), condition=condition)
@@ -191,7 +191,7 @@ async def test_a_unit_that_fails_leaves_no_trace_and_hurts_no_other(store):
     with store.database.reading() as connection:
         titles = [event.event().title for event in read_stream(connection, session)]
     assert titles == ["", "a", "b"]
-    assert store.query("SELECT title FROM sessions") == [("",)]
+    assert store.query("SELECT title FROM sessions") == [("b",)]
     assert report(store).ok
 
 

@@ -381,8 +381,10 @@ async def test_a_question_on_its_way_to_the_store_is_not_lost_by_a_cancellation(
     ("tampering", "found"),
     [
         ("UPDATE questions SET document = '{}'", "was changed"),
-        ("UPDATE questions SET answer = '{\"confirmed\":true}'", "the outcome of question"),
-        ("UPDATE questions SET status = 'open'", "the outcome of question"),
+        ("UPDATE questions SET answer = '{\"confirmed\":true}'", "was changed: answer"),
+        ("UPDATE questions SET status = 'open'", "was changed: status"),
+        ("UPDATE questions SET closed_by = 'root'", "was changed: closed_by"),
+        ("UPDATE questions SET asked_us = 5", "was changed: asked_us"),
         ("DELETE FROM questions", "is missing"),
         ("UPDATE questions SET id = 'q_other'", "is missing"),
     ],

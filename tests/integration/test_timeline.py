@@ -66,7 +66,10 @@ class Writer:
     async def work(self, task: str = "t_1", second_model: str = "m") -> str:
         """A task with a call and two turns, to its end."""
         queued = await self(
-            task_events.TaskQueued(task_id=task, message_seq=2, who="ada", mode="chat_safe"), task=task
+            task_events.TaskQueued(
+                task_id=task, message_seq=int(task[-1]) + 1, who="ada", mode="chat_safe"
+            ),
+            task=task,
         )
         begun = await self(started(task), queued, task)
         agent = await self(
@@ -124,6 +127,7 @@ async def test_a_task_is_a_tree_with_times_tokens_and_costs(store, writer):
         None,
     )
     queued = {"task_id": "t_1", "message_seq": 2, "who": "ada", "mode": "chat_safe", "credential_id": ""}
+    queued["retry_of"] = ""
     assert root["payload"] == queued
     # Queued as number 2, finished as number 12.
     assert root["duration_ms"] == 10.0
@@ -165,9 +169,16 @@ async def test_what_a_broken_turn_cost_is_not_known(store, writer):
 async def test_a_question_lasts_until_its_answer_and_its_call_as_long_as_it_says(store, writer):
     asked = {"question_id": "q", "call_id": "c1"}
     call = await writer(STARTED)
-    await writer(AskUserAsked(**asked, widget="form", question={}), call)
+    question = {
+        "tool_name": "ask_user",
+        "mode": "chat",
+        "authority_digest": "",
+        "widget": "form",
+        "question": {},
+    }
+    await writer(AskUserAsked(**asked, **question), call)
     other = await writer(STARTED)
-    await writer(AskUserAsked(**asked, widget="form", question={}), other)
+    await writer(AskUserAsked(**asked, **question), other)
     await writer(AskUserAnswered(**asked, who="ada", answer={}), call)
     await writer(ToolCallInterrupted(**CALL, effect="ask"), other)
     writer.clock()

@@ -179,12 +179,12 @@ async def test_one_session_is_checked_together_with_the_checkpoints_over_it(stor
     session = await filled(store)
     anchor = await write_checkpoint(store.log)
     store.execute("DELETE FROM event_texts")
-    chained = b"\0" * 32
-    for seq in range(1, 6):
-        previous, header = chained, ("x", 1, session, seq, None, None, "session.renamed")
+    (chained,) = store.query("SELECT hash FROM events WHERE stream = ? AND seq = 1", session)[0]
+    for seq in range(2, 6):
+        previous, header = chained, ("x", 1, session, seq, None, None, "reply.sent")
         chained = chain_hash(previous, encode_header(*header), b"{}", None)
         store.execute(
-            "UPDATE events SET id = 'x', time_us = 1, kind = 'session.renamed', facts = '{}', "
+            "UPDATE events SET id = 'x', time_us = 1, kind = 'reply.sent', facts = '{}', "
             "content = NULL, content_hash = NULL, prev_hash = ?, hash = ? WHERE stream = ? AND seq = ?",
             *(previous, chained, session, seq),
         )

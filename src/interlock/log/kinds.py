@@ -273,6 +273,9 @@ class AskUserAsked(AskUserEvent):
 
     kind = "ask_user.asked"
     erasable = ("question",)
+    tool_name: str
+    mode: str
+    authority_digest: str
     widget: str
     question: dict[str, Any]
 

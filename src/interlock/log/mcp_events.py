@@ -71,6 +71,18 @@ class McpToolsListed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class McpToolListed(Event):
+    """A tool is new in its server's list, or another than before. `problem` says why it is unusable."""
+
+    kind = "mcp.tool_listed"
+    erasable = ("problem",)
+    server: str
+    tool: str
+    definition_hash: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class McpToolChanged(Event):
     """A tool's definition changed. If it was classified, the class is no longer valid."""
 
@@ -116,6 +128,7 @@ MCP_EVENTS = (
     McpServerFailed,
     McpRestored,
     McpToolsListed,
+    McpToolListed,
     McpToolChanged,
     McpNameClash,
     McpToolClassed,

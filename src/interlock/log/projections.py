@@ -36,6 +36,8 @@ class Projection:
     evolve: Callable[[Row | None, Any, EventHeader], Row | None]
     # The column that names the stream with the row's events; without one, it is the system stream.
     stream_column: str | None = None
+    # Columns that keep a value whose event has been erased: it is not covered from then on.
+    outlasting: tuple[str, ...] = ()
     # Rows are removed without an event after a while, and backups have none.
     may_be_missing: bool = False
 

@@ -24,10 +24,14 @@ from interlock.log.kinds import (
     MessageAppended,
     merge_payload,
 )
+from interlock.log.run_events import RUN_EVENTS
+from interlock.log.task_events import TaskCancelled, TaskFinished
 from interlock.log.writer import EventLog, Transaction
 
 _log = StructuredLogger(__name__)
 
+# The last one of a task has its reason.
+_TASK_ENDS = frozenset(event.kind for event in (TaskFinished, TaskCancelled))
 _QUESTION_KINDS = frozenset(event.kind for event in (AskUserAsked, AskUserAnswered, AskUserExpired))
 
 
@@ -36,6 +40,7 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 QUESTIONS = _listed(_QUESTION_KINDS)
+RUN_KINDS = _listed(event.kind for event in RUN_EVENTS)
 
 # A task's events are as old as its end; other events are as old as themselves.
 _OLD = """
@@ -77,18 +82,16 @@ ERASE_QUESTION = """
 UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL
 WHERE intent_id = ? AND session_id = ?
 """
-ERASE_REASONS = """
-UPDATE tasks SET reason = NULL WHERE session_id = ? AND reason IS NOT NULL AND ended_us < ?
-"""
-# A run's definition, input and artifacts are erased when the run ended long enough ago.
-ERASE_RUN = """
-UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ? AND ended_us < ?
-"""
-ERASE_RUN_NODES = """
-UPDATE run_nodes SET summary = NULL, artifacts = NULL, reason = NULL
-WHERE session_id = ? AND EXISTS (
-    SELECT 1 FROM runs r WHERE r.session_id = run_nodes.session_id AND r.ended_us < ?)
-"""
+ERASE_REASON = "UPDATE tasks SET reason = NULL WHERE id = ?"
+# What a run goes on with is erased when it ended long enough ago, after the content of its last event.
+RUN_IS_OLD = "SELECT 1 FROM runs WHERE session_id = ? AND ended_us < ?"
+HAS_RUN_EVENTS = f"""
+SELECT 1 FROM events WHERE stream = ? AND kind IN ({RUN_KINDS}) AND content IS NOT NULL LIMIT 1
+"""  # noqa: S608
+ERASE_RUN = (
+    "UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ?",
+    "UPDATE run_nodes SET summary = NULL, artifacts = NULL, reason = NULL WHERE session_id = ?",
+)
 ERASE_CONTENT = "UPDATE events SET content = NULL, salt = NULL WHERE stream = ? AND seq = ?"
 
 BATCH = 500
@@ -238,9 +241,13 @@ def _erasing(
         intents = sorted({parent for _, kind, parent, _ in rows if kind in _QUESTION_KINDS})
         connection.change_many(ERASE_TEXT, messages)
         connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
-        for erase in (ERASE_REASONS, ERASE_RUN, ERASE_RUN_NODES):
-            connection.change(erase, (stream, before_us))
+        connection.change_many(ERASE_REASON, [(task,) for _, kind, _, task in rows if kind in _TASK_ENDS])
         connection.change_many(ERASE_CONTENT, [(stream, seq) for seq, *_ in rows])
+        if connection.query(RUN_IS_OLD, (stream, before_us)) and not connection.query(
+            HAS_RUN_EVENTS, (stream,)
+        ):
+            for erase in ERASE_RUN:
+                connection.change(erase, (stream,))
         told = LogErased(
             who=BY_AGE,
             of=stream,

@@ -7,11 +7,16 @@ from interlock.log.event import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """The scope of all events in a run. `digest` identifies the files it was started with, `credential_id`
-    the token or browser that started it, if any."""
+    """The scope of all events in a run. `digest` identifies the files it was started with: it is the sha256
+    of `definition`. `credential_id` is the token or browser that started it, if any."""
 
     kind = "run.started"
+    erasable = ("definition", "input")
+    # A definition with a secret in it is refused before.
+    outside = ("workflow", "who", "agents", "credential_id", "input")
     workflow: str
+    definition: str
+    input: str
     digest: str
     mode: str
     who: str
@@ -47,8 +52,9 @@ class RunStopped(Event):
     """A person ended it for good. `reason` says why, if a token that started it was revoked."""
 
     kind = "run.stopped"
+    erasable = ("reason",)
     who: str
-    reason: str = ""
+    reason: str | None = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,6 @@ from interlock.log.hash_chain import (
     now_us,
 )
 from interlock.log.projections import Projections
-from interlock.log.usage import COUNTED, CountedEvent, record_usage
 from interlock.redaction.redactor import Redactor
 
 READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? AND closed_us IS NULL {FOR_UPDATE}"
@@ -271,12 +270,6 @@ class StreamAppender:
         self._connection.change_many(INSERT_EVENTS, rows)
         if texts := [text for pending in waiting for text in pending.texts]:
             self._connection.change_many(INSERT_TEXTS, texts)
-        counted = (
-            CountedEvent(stream, task, time_us, kind, facts)
-            for _, time_us, stream, _, task, _, kind, facts, *_ in rows
-            if kind in COUNTED
-        )
-        record_usage(self._connection, counted)
         self._projections.store(self._connection, rows)
         # Units that were chained again after a refused condition.
         self.flush()

@@ -19,6 +19,8 @@ class TaskQueued(Event):
     who: str
     mode: str
     credential_id: str = ""
+    # The task whose message it is, sent again.
+    retry_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,26 @@ class TaskWaiting(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRequeued(Event):
+    """Its worker stopped, or its question was closed before it could wait; another attempt follows."""
+
+    kind = "task.requeued"
+    outside = ()
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCancelRequested(Event):
+    """A running task is to be cancelled. If it is not done before, `task.cancelled` follows."""
+
+    kind = "task.cancel_requested"
+    erasable = ("reason",)
+    task_id: str
+    who: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFinished(Event):
     """`status` is done or failed; `reason` is one sentence for a failure."""
 
@@ -59,6 +81,7 @@ class TaskCancelled(Event):
     """`reason` says why, if a person did not cancel this one task: a revoked token, for example."""
 
     kind = "task.cancelled"
+    erasable = ("reason",)
     task_id: str
     who: str
     reason: str = ""
@@ -221,6 +244,8 @@ TASK_EVENTS = (
     TaskQueued,
     TaskStarted,
     TaskWaiting,
+    TaskRequeued,
+    TaskCancelRequested,
     TaskFinished,
     TaskCancelled,
     AgentStarted,

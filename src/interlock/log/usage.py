@@ -1,20 +1,20 @@
 """The table `usage`: turns, calls, tokens, time, refusals and errors by session, task and quarter hour.
 
-Each counted event adds to one row, in the transaction that stores the event. Only facts are counted, which
-are never erased: `events verify` counts them again and compares. Budgets, statistics, resumed and delegated
-tasks read their totals here.
+Each counted event adds to one row. Only facts are counted, which are never erased. Budgets, statistics,
+resumed and delegated tasks read their totals here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
-
-import orjson
+from typing import Any
 
 from interlock.core.text import sanitize_text
 from interlock.core.token_usage import TokenUsage
 from interlock.db.driver import DbConnection
+from interlock.log.event import Event
+from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import ToolCallDenied, ToolCallFailed
+from interlock.log.projections import Projection, Row
 from interlock.log.task_events import AgentFailed, TaskCancelled, TaskFinished, TurnCompletedEvent
 
 # A day of any time zone begins at a multiple of this.
@@ -26,34 +26,6 @@ TURN, DENIAL, ERROR, TASK = "turn", "denial", "error", "task"
 _LARGEST = 10**12
 _LONGEST_NAME = 200
 
-COUNTED = frozenset(
-    event.kind
-    for event in (
-        TurnCompletedEvent,
-        ToolCallDenied,
-        ToolCallFailed,
-        AgentFailed,
-        TaskFinished,
-        TaskCancelled,
-    )
-)
-
-ADD = """
-INSERT INTO usage (session_id, task, quarter, kind, name, agent, actor,
-    events, calls, input_tokens, output_tokens, milliseconds)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (session_id, task, quarter, kind, name, agent, actor) DO UPDATE SET
-    events = usage.events + excluded.events,
-    calls = usage.calls + excluded.calls,
-    input_tokens = usage.input_tokens + excluded.input_tokens,
-    output_tokens = usage.output_tokens + excluded.output_tokens,
-    milliseconds = usage.milliseconds + excluded.milliseconds
-"""
-ROWS_OF_SESSION = """
-SELECT session_id, task, quarter, kind, name, agent, actor,
-    events, calls, input_tokens, output_tokens, milliseconds
-FROM usage WHERE session_id = ?
-"""
 TOKENS = """
 SELECT name, CAST(sum(input_tokens) AS BIGINT), CAST(sum(output_tokens) AS BIGINT)
 FROM usage WHERE kind = 'turn' AND {condition} GROUP BY name
@@ -69,70 +41,42 @@ TOKENS_WITHIN_TASK = TOKENS.format(
 ACTOR_OF_TASK = "SELECT actor FROM usage WHERE session_id = ? AND task = ? AND kind = 'turn' LIMIT 1"
 
 
-class CountedEvent(NamedTuple):
-    """What is read of an event. `facts` are JSON."""
-
-    stream: str
-    task: str | None
-    time_us: int
-    kind: str
-    facts: str | bytes
-
-
-class UsageKey(NamedTuple):
-    """`name` is the model, the tool, the error's class or how the task ended, by `kind`."""
-
-    session_id: str
-    task: str
-    quarter: int
-    kind: str
-    name: str
-    agent: str
-    actor: str
+# The facts that these columns sum up.
+_SUMMED = {
+    "calls": "tool_calls",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "milliseconds": "latency_ms",
+}
 
 
-class UsageCounts(NamedTuple):
-    events: int = 0
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    milliseconds: int = 0
-
-
-NOTHING = UsageCounts()
-# The facts that the columns after `events` sum up.
-_SUMMED = ("tool_calls", "input_tokens", "output_tokens", "latency_ms")
-
-UsageRows = dict[UsageKey, UsageCounts]
-
-
-def record_usage(connection: DbConnection, events: Iterable[CountedEvent]) -> None:
-    """Add events of the kinds in `COUNTED` to the table, in the transaction that stores them."""
-    rows: UsageRows = {}
-    for event in events:
-        count_usage(rows, event)
-    if rows:
-        connection.change_many(ADD, [(*key, *counts) for key, counts in rows.items()])
-
-
-def count_usage(rows: UsageRows, event: CountedEvent) -> None:
-    """Add an event of a kind in `COUNTED` to `rows`."""
-    facts = orjson.loads(event.facts)
-    kind, name = _subject(event.kind, facts)
+def _rows_of(event: Event, header: EventHeader) -> list[Row]:
+    facts = event.payload()
+    kind, name = _subject(header.kind, facts)
     if kind is None:
-        return
-    place = (event.stream, event.task or "", event.time_us // QUARTER_US)
-    key = UsageKey(*place, kind, name, _name(facts, "agent"), _name(facts, "actor"))
-    counts = (1, *(_number(facts, field) for field in _SUMMED))
-    before = rows.get(key, NOTHING)
-    rows[key] = UsageCounts(*map(sum, zip(before, counts, strict=True)))
+        return []
+    row = {"session_id": header.stream, "task": header.task or "", "quarter": header.time_us // QUARTER_US}
+    names = {"agent": _name(facts, "agent"), "actor": _name(facts, "actor")}
+    return [row | {"kind": kind, "name": name} | names]
 
 
-def rows_of_session(connection: DbConnection, session_id: str) -> UsageRows:
-    return {
-        UsageKey(*row[:7]): UsageCounts(*row[7:])
-        for row in connection.query(ROWS_OF_SESSION, (session_id,))
-    }
+def _evolve(row: Row | None, event: Event, header: EventHeader) -> Row:
+    before = row or _rows_of(event, header)[0] | dict.fromkeys(("events", *_SUMMED), 0)
+    facts = event.payload()
+    sums = {column: before[column] + _number(facts, fact) for column, fact in _SUMMED.items()}
+    return before | sums | {"events": before["events"] + 1}
+
+
+USAGE = Projection(
+    table="usage",
+    noun="the usage",
+    key=("session_id", "task", "quarter", "kind", "name", "agent", "actor"),
+    columns=("events", *_SUMMED),
+    kinds=(TurnCompletedEvent, ToolCallDenied, ToolCallFailed, AgentFailed, TaskFinished, TaskCancelled),
+    rows_of=_rows_of,
+    evolve=_evolve,
+    stream_column="session_id",
+)
 
 
 def _subject(kind: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:

@@ -8,6 +8,10 @@ from typing import Any
 import orjson
 
 from interlock.db.driver import DbConnection, Row
+from interlock.log.hash_chain import EventHeader
+from interlock.log.kinds import AskUserAnswered, AskUserAsked, AskUserEvent, AskUserExpired
+from interlock.log.projections import Projection
+from interlock.log.projections import Row as ProjectedRow
 from interlock.questions.object_reader import FieldError
 from interlock.questions.widgets import Widget, read_widget
 
@@ -56,17 +60,9 @@ class Question:
         """How long it was open, by the clocks of the processes that asked and closed it."""
         return max(0.0, ((self.closed_us or self.asked_us) - self.asked_us) / 1000)
 
-    def as_row(self) -> Row:
-        values = {name: getattr(self, name) for name in _COLUMNS}
-        values["document"] = orjson.dumps(self.document).decode()
-        values["answer"] = None if self.answer is None else orjson.dumps(self.answer).decode()
-        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
-
 
 _COLUMNS = tuple(field.name for field in fields(Question))
 _NAMES = ", ".join(_COLUMNS)
-
-INSERT = f"INSERT INTO questions ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
 
 # People do not see the questions of a deleted session. An erased one has no document left.
 _IS_SHOWN = """
@@ -100,16 +96,7 @@ COUNT_OPEN = "SELECT count(*) FROM questions WHERE session_id = ? AND status = '
 WAITING_INTENTS = "SELECT intent_id FROM questions WHERE session_id = ? AND status = 'open'"
 
 # Only an open question can be closed: of two concurrent attempts, one changes a row.
-CLOSE = """
-UPDATE questions SET status = ?, answer = ?, close_reason = ?, closed_us = ?, closed_by = ?
-WHERE id = ? AND status = 'open'
-"""
-
-# The task that was parked for this question continues, whether it was answered or closed.
-WAKE_TASK = """
-UPDATE tasks SET status = 'queued', question_id = NULL
-WHERE id = ? AND session_id = ? AND status = 'waiting' AND question_id = ?
-"""
+CLOSE = "UPDATE questions SET status = ? WHERE id = ? AND status = 'open'"
 
 HAS_OUTCOME = """
 SELECT 1 FROM events WHERE stream = ? AND seq > ? AND parent = ? AND kind IN
@@ -133,3 +120,49 @@ def questions_of(connection: DbConnection, session_id: str, task: str | None) ->
 def waiting_intents(connection: DbConnection, session_id: str) -> frozenset[str]:
     """The calls of a session that wait for an answer, by the id of their intent."""
     return frozenset(str(row[0]) for row in connection.query(WAITING_INTENTS, (session_id,)))
+
+
+def _evolve(row: ProjectedRow | None, event: AskUserEvent, header: EventHeader) -> ProjectedRow | None:
+    if isinstance(event, AskUserAsked):
+        return dict.fromkeys(_COLUMNS) | {
+            "id": event.question_id,
+            "session_id": header.stream,
+            "call_id": event.call_id,
+            "intent_id": header.parent,
+            "task": header.task,
+            "tool_name": event.tool_name,
+            "mode": event.mode,
+            "authority_digest": event.authority_digest,
+            "widget": event.widget,
+            "document": _encoded(event.question),
+            "status": QuestionStatus.open.value,
+            "asked_seq": header.seq,
+            "asked_us": header.time_us,
+        }
+    if row is None:
+        return None
+    match event:
+        case AskUserAnswered(who=who, answer=answer):
+            closed = {"status": QuestionStatus.answered.value, "answer": _encoded(answer)}
+        case AskUserExpired(who=who, reason=reason):
+            closed = {"status": QuestionStatus.expired.value, "close_reason": reason}
+        case _:
+            return row
+    return row | closed | {"closed_us": header.time_us, "closed_by": who}
+
+
+def _encoded(content: Mapping[str, Any] | None) -> str | None:
+    return None if content is None else orjson.dumps(content).decode()
+
+
+# Its content is erased with that of its events.
+QUESTIONS = Projection(
+    table="questions",
+    noun="question",
+    key=("id",),
+    columns=tuple(name for name in _COLUMNS if name != "id"),
+    kinds=(AskUserAsked, AskUserAnswered, AskUserExpired),
+    rows_of=lambda event, _header: [{"id": event.question_id}],
+    evolve=_evolve,
+    stream_column="session_id",
+)

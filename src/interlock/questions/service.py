@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from interlock.core.errors import (
     ErrorCode,
     InvalidAnswer,
@@ -22,7 +20,6 @@ from interlock.core.errors import (
 from interlock.core.text import sanitize_text, to_json_value
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection
-from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
     AskUserAnswered,
     AskUserAsked,
@@ -39,13 +36,11 @@ from interlock.questions.rows import (
     COUNT_OPEN,
     HAS_ASKED,
     HAS_OUTCOME,
-    INSERT,
     LIST,
     NEWEST_OF_WIDGET,
     OPEN_OF_SESSION,
     READ,
     READ_SHOWN,
-    WAKE_TASK,
     Question,
     QuestionStatus,
     question_of,
@@ -103,38 +98,23 @@ class QuestionService:
         intent_id = call.scope.parent
         if intent_id is None:
             raise ValueError("a question needs a call whose start was recorded")
-        document = to_json_value(document_of(shown))
         identity = f"q_{secrets.token_hex(8)}"
-        call_id = self._redactor.text(call.call_id)
         event = AskUserAsked(
             question_id=identity,
-            call_id=call_id,
+            call_id=self._redactor.text(call.call_id),
             redacted=redacted,
+            tool_name=call.tool_name,
+            mode=call.mode,
+            authority_digest=call.authority_digest,
             widget=shown.type.value,
-            question=document,
+            question=to_json_value(document_of(shown)),
         )
 
         def work(transaction: Transaction) -> Question:
             transaction.next_seq()
             _refuse_another(transaction.connection, call.session_id, intent_id)
-            recorded = transaction.record(event, call.scope)
-            question = Question(
-                id=identity,
-                session_id=call.session_id,
-                call_id=call_id,
-                intent_id=intent_id,
-                task=call.scope.task,
-                tool_name=call.tool_name,
-                mode=call.mode,
-                authority_digest=call.authority_digest,
-                widget=shown.type.value,
-                document=document,
-                status=QuestionStatus.open,
-                asked_seq=recorded.seq,
-                asked_us=recorded.time_us,
-            )
-            transaction.connection.change(INSERT, question.as_row())
-            return question
+            transaction.record(event, call.scope)
+            return _read(transaction.connection, identity)
 
         return await self._events.transact(call.session_id, work, token=call.lease_token)
 
@@ -162,8 +142,7 @@ class QuestionService:
         def work(transaction: Transaction) -> Question:
             present = _locked(transaction, question.id)
             _must_wait_still(transaction.connection, present)
-            text = orjson.dumps(given.value).decode()
-            _close(transaction, present, QuestionStatus.answered, text, None, now_us(), author)
+            _close(transaction, present, QuestionStatus.answered)
             scope = EventScope(present.task, present.intent_id)
             transaction.record(
                 AskUserAnswered(
@@ -262,7 +241,7 @@ def read_newest_question(connection: DbConnection, session_id: str, widget: str)
 
 
 def _expire(transaction: Transaction, question: Question, closing: _Closing) -> Question:
-    _close(transaction, question, QuestionStatus.expired, None, closing.reason, now_us(), closing.who)
+    _close(transaction, question, QuestionStatus.expired)
     scope = EventScope(question.task, question.intent_id)
     transaction.record(
         AskUserExpired(
@@ -335,22 +314,10 @@ def _has_ended(connection: DbConnection, question: Question) -> bool:
     return bool(connection.query(HAS_OUTCOME, parameters))
 
 
-def _close(
-    transaction: Transaction,
-    question: Question,
-    status: QuestionStatus,
-    answer: str | None,
-    reason: str | None,
-    closed_us: int,
-    who: str,
-) -> None:
-    changed = transaction.connection.change(
-        CLOSE, (status.value, answer, reason, closed_us, who, question.id)
-    )
-    if changed != 1:
+def _close(transaction: Transaction, question: Question, status: QuestionStatus) -> None:
+    """Decide that it is closed; its event says the rest."""
+    if transaction.connection.change(CLOSE, (status.value, question.id)) != 1:
         raise QuestionAlreadyClosed(f"question {question.id} has been closed already; nothing was changed")
-    if question.task is not None:
-        transaction.connection.change(WAKE_TASK, (question.task, question.session_id, question.id))
 
 
 def _completed(question: Question, *, redacted: bool) -> ToolCallCompleted:

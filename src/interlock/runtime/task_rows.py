@@ -5,11 +5,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from interlock.config.modes import ToolMode
+from interlock.config.modes import ALL_MODES, ToolMode, no_stricter_than
 from interlock.core.errors import TaskNotFound, UserError
 from interlock.db.driver import DbConnection, Row
 from interlock.db.leases import LIVE
+from interlock.log.event import Event
+from interlock.log.hash_chain import EventHeader
+from interlock.log.kinds import AskUserAnswered, AskUserExpired, SessionModeChanged
+from interlock.log.projections import Projection
+from interlock.log.projections import Row as ProjectedRow
 from interlock.log.stream_appender import EventScope
+from interlock.log.task_events import (
+    TaskCancelled,
+    TaskCancelRequested,
+    TaskFinished,
+    TaskQueued,
+    TaskRequeued,
+    TaskStarted,
+    TaskWaiting,
+)
 
 # Characters of the request that are shown.
 MAX_SHOWN = 120
@@ -66,15 +80,9 @@ class Task:
     def is_cancel_requested(self) -> bool:
         return self.cancel_requested_us is not None
 
-    def as_row(self) -> Row:
-        values = (getattr(self, name) for name in _COLUMNS)
-        return tuple(value.value if isinstance(value, StrEnum) else value for value in values)
-
 
 _COLUMNS = tuple(field.name for field in fields(Task))
 _NAMES = ", ".join(_COLUMNS)
-
-INSERT = f"INSERT INTO tasks ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
 
 # Tasks of deleted sessions are hidden from people.
 _IS_SHOWN = """
@@ -108,28 +116,14 @@ COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'qu
 BEGINNING = "SELECT substr(text, 1, 400) FROM event_texts WHERE stream = ? AND seq = ?"
 QUESTION_STATUS = "SELECT status FROM questions WHERE id = ? AND session_id = ? AND task = ?"
 
-START = """
-UPDATE tasks SET status = 'running', mode = ?, attempts = attempts + 1, interruptions = ?,
-    started_us = coalesce(started_us, ?), started_event = ?
-WHERE id = ? AND status IN ('queued', 'running')
-"""
-PARK = "UPDATE tasks SET status = 'waiting', question_id = ? WHERE id = ? AND status = 'running'"
-PUT_BACK = "UPDATE tasks SET status = 'queued' WHERE id = ? AND status = 'running'"
-
 # This one statement decides between done and cancelled: a cancellation requested before it wins.
 FINISH = """
-UPDATE tasks SET ended_us = ?,
-    status = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE 'cancelled' END,
-    reason = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE reason END
+UPDATE tasks SET status = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE 'cancelled' END
 WHERE id = ? AND status = 'running'
 """
-CANCEL = """
-UPDATE tasks SET status = 'cancelled', ended_us = ?, question_id = NULL,
-    cancel_requested_us = ?, cancel_requested_by = ?, reason = ?
-WHERE id = ? AND status IN ('queued', 'waiting')
-"""
+CANCEL = "UPDATE tasks SET status = 'cancelled' WHERE id = ? AND status IN ('queued', 'waiting')"
 REQUEST_CANCEL = """
-UPDATE tasks SET cancel_requested_us = ?, cancel_requested_by = ?, reason = ?
+UPDATE tasks SET cancel_requested_us = ?
 WHERE id = ? AND status = 'running' AND cancel_requested_us IS NULL
 """
 
@@ -215,30 +209,6 @@ def new_task_id() -> str:
     return f"t_{secrets.token_hex(8)}"
 
 
-def new_task(
-    identity: str,
-    session_id: str,
-    who: str,
-    *,
-    mode: ToolMode,
-    retry_of: str | None = None,
-    credential_id: str | None = None,
-) -> Task:
-    """A task whose message is not written yet."""
-    return Task(
-        id=identity,
-        session_id=session_id,
-        message_seq=0,
-        status=TaskStatus.queued,
-        mode=mode,
-        who=who,
-        credential_id=credential_id,
-        created_us=0,
-        retry_of=retry_of,
-        queued_event="",
-    )
-
-
 def task_from_row(row: Row) -> Task:
     values = dict(zip(_COLUMNS, row, strict=True))
     values["status"] = TaskStatus(values["status"])
@@ -274,3 +244,99 @@ def stored_mode(stored: str) -> ToolMode:
         return ToolMode(stored)
     except ValueError:
         return ToolMode.chat_safe
+
+
+def _rows_of(event: Event, header: EventHeader) -> list[ProjectedRow]:
+    match event:
+        case SessionModeChanged():
+            return [{"session_id": header.stream}]
+        case AskUserAnswered() | AskUserExpired():
+            return [{"id": header.task}] if header.task is not None else []
+        case _:
+            return [{"id": getattr(event, "task_id", "")}]
+
+
+def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> ProjectedRow | None:
+    if isinstance(event, TaskQueued):
+        return dict.fromkeys(_COLUMNS) | {
+            "id": event.task_id,
+            "session_id": header.stream,
+            "message_seq": event.message_seq,
+            "status": TaskStatus.queued.value,
+            "mode": event.mode,
+            "who": event.who,
+            "credential_id": event.credential_id or None,
+            "created_us": header.time_us,
+            "attempts": 0,
+            "interruptions": 0,
+            "retry_of": event.retry_of or None,
+            "queued_event": header.id,
+        }
+    if row is None:
+        return None
+    return row | _changes(row, event, header)
+
+
+def _changes(row: ProjectedRow, event: Event, header: EventHeader) -> ProjectedRow:
+    match event:
+        case TaskStarted():
+            return {
+                "status": TaskStatus.running.value,
+                "mode": event.mode,
+                "attempts": event.attempt,
+                # It was running: its worker was lost in the middle of it.
+                "interruptions": row["interruptions"] + (row["status"] == TaskStatus.running),
+                "started_us": row["started_us"] or header.time_us,
+                "started_event": header.id,
+            }
+        case TaskWaiting(question_id=question_id):
+            return {"status": TaskStatus.waiting.value, "question_id": question_id}
+        case TaskRequeued():
+            return {"status": TaskStatus.queued.value}
+        case AskUserAnswered(question_id=question_id) | AskUserExpired(question_id=question_id):
+            # Answered or not, the task that waits for this question goes on.
+            is_awaited = (row["status"], row["question_id"]) == (TaskStatus.waiting, question_id)
+            return {"status": TaskStatus.queued.value, "question_id": None} if is_awaited else {}
+        case SessionModeChanged(to_mode=mode):
+            return {"mode": mode} if _is_tightened(row, mode) else {}
+        case _:
+            return _end(row, event, header)
+
+
+def _end(row: ProjectedRow, event: Event, header: EventHeader) -> ProjectedRow:
+    match event:
+        case TaskFinished(status=status, reason=reason):
+            return {"status": status, "reason": reason or None, "ended_us": header.time_us}
+        case TaskCancelled() | TaskCancelRequested():
+            requested = {
+                "cancel_requested_us": row["cancel_requested_us"] or header.time_us,
+                "cancel_requested_by": event.who,
+                "reason": event.reason or None,
+            }
+            if isinstance(event, TaskCancelRequested):
+                return requested | {"cancel_requested_us": header.time_us}
+            status = TaskStatus.cancelled.value
+            return requested | {"status": status, "question_id": None, "ended_us": header.time_us}
+        case _:
+            return {}
+
+
+def _is_tightened(row: ProjectedRow, mode: str) -> bool:
+    """Whether a switch of the session's mode concerns a task, whose calls are judged by its row's mode."""
+    has_begun = row["started_event"] is not None and not TaskStatus(row["status"]).is_end
+    return has_begun and mode in ALL_MODES and row["mode"] in no_stricter_than(ToolMode(mode))
+
+
+TASKS = Projection(
+    table="tasks",
+    noun="task",
+    key=("id",),
+    columns=_COLUMNS[1:],
+    kinds=(
+        *(TaskQueued, TaskStarted, TaskWaiting, TaskRequeued, TaskCancelRequested, TaskFinished),
+        *(TaskCancelled, AskUserAnswered, AskUserExpired, SessionModeChanged),
+    ),
+    rows_of=_rows_of,
+    evolve=_evolve,
+    stream_column="session_id",
+)

@@ -6,7 +6,6 @@ changes are serialised. A worker's changes are fenced by its lease.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from interlock.config.modes import ToolMode, stricter
 from interlock.core.errors import (
@@ -22,7 +21,15 @@ from interlock.db.driver import DbConnection
 from interlock.db.leases import Lease
 from interlock.log.hash_chain import now_us
 from interlock.log.stream_appender import NO_SCOPE, EventScope
-from interlock.log.task_events import TaskCancelled, TaskFinished, TaskQueued, TaskStarted, TaskWaiting
+from interlock.log.task_events import (
+    TaskCancelled,
+    TaskCancelRequested,
+    TaskFinished,
+    TaskQueued,
+    TaskRequeued,
+    TaskStarted,
+    TaskWaiting,
+)
 from interlock.log.writer import EventLog, Transaction
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
@@ -31,22 +38,17 @@ from interlock.runtime.task_rows import (
     COUNT_QUEUED,
     FINISH,
     FIRST_OPEN,
-    INSERT,
     IS_NOT_REVOKED,
     OPEN_TASKS,
-    PARK,
-    PUT_BACK,
     QUESTION_STATUS,
     READ_SHOWN,
     REQUEST_CANCEL,
     SESSION_OF,
-    START,
     Task,
     TaskStatus,
     find_task,
     first_runnable,
     list_statement,
-    new_task,
     new_task_id,
     read_task,
     stored_mode,
@@ -255,7 +257,7 @@ class TaskService:
             or task.is_cancel_requested
         ):
             return None
-        return self._begin(transaction, task, holder, task.interruptions)
+        return self._begin(transaction, task, holder)
 
     async def start(self, task_id: str, lease: Lease) -> Task:
         """Start or resume a task. It is not running afterwards if it must not be worked on any more."""
@@ -268,7 +270,7 @@ class TaskService:
             if task.is_cancel_requested or interruptions > self._max_interruptions:
                 reason = _lost_too_often(interruptions)
                 return self._finished(transaction, task.id, TaskStatus.failed, reason)
-            return self._begin(transaction, task, lease.holder, interruptions)
+            return self._begin(transaction, task, lease.holder)
 
         return await self._events.transact(lease.stream, work, token=lease.token)
 
@@ -285,10 +287,9 @@ class TaskService:
             if not asked:
                 raise QuestionNotFound(f"task {task.id} has not asked question {question_id[:64]}")
             if asked[0][0] == "open":
-                transaction.connection.change(PARK, (question_id, task.id))
                 transaction.record(TaskWaiting(task_id=task.id, question_id=question_id), task.scope)
             else:
-                transaction.connection.change(PUT_BACK, (task.id,))
+                transaction.record(TaskRequeued(task_id=task.id), task.scope)
             return read_task(transaction.connection, task.id)
 
         return await self._events.transact(lease.stream, work, token=lease.token)
@@ -327,9 +328,11 @@ class TaskService:
         """Requeue the task for another worker, which resumes from the log."""
 
         def work(transaction: Transaction) -> Task:
-            if read_task(transaction.connection, task_id).is_cancel_requested:
+            task = read_task(transaction.connection, task_id)
+            if task.is_cancel_requested:
                 return self._finished(transaction, task_id, TaskStatus.cancelled, "")
-            transaction.connection.change(PUT_BACK, (task_id,))
+            if task.status is TaskStatus.running:
+                transaction.record(TaskRequeued(task_id=task_id), task.scope)
             return read_task(transaction.connection, task_id)
 
         return await self._events.transact(lease.stream, work, token=lease.token)
@@ -341,46 +344,50 @@ class TaskService:
     ) -> Task | None:
         """Cancel a task; None if it has ended. The caller notifies workers after the commit."""
         transaction.next_seq()
-        author, time_us = self._line(who, MAX_WHO), now_us()
-        because = self._line(reason, MAX_REASON) or None
-        if transaction.connection.change(CANCEL, (time_us, time_us, author, because, task_id)):
-            return self._ended(transaction, task_id)
-        transaction.connection.change(REQUEST_CANCEL, (time_us, author, because, task_id))
-        present = read_task(transaction.connection, task_id)
-        return None if present.status.is_end else present
+        author, because = self._line(who, MAX_WHO), self._line(reason, MAX_REASON)
+        if transaction.connection.change(CANCEL, (task_id,)):
+            return self._ended(transaction, task_id, because, who=author)
+        task = read_task(transaction.connection, task_id)
+        if transaction.connection.change(REQUEST_CANCEL, (now_us(), task_id)):
+            request = TaskCancelRequested(task_id=task_id, who=author, reason=because)
+            transaction.record(request, task.scope)
+            return read_task(transaction.connection, task_id)
+        return None if task.status.is_end else task
 
     def _put_within(
         self,
         transaction: Transaction,
         session_id: str,
         draft: StorableMessage,
-        task: Task,
+        task_id: str,
         scope: EventScope,
+        *,
+        who: str,
+        mode: ToolMode,
+        credential_id: str | None,
+        retry_of: str | None = None,
     ) -> Task:
-        """Queue a task; `task` has the fields known before its message is written."""
         require_session(transaction.connection, session_id)
-        message = draft.write(transaction, scope)
         event = TaskQueued(
-            task_id=task.id,
-            message_seq=message.seq,
-            who=task.who,
-            mode=task.mode.value,
-            credential_id=task.credential_id or "",
+            task_id=task_id,
+            message_seq=draft.write(transaction, scope).seq,
+            who=who,
+            mode=mode.value,
+            credential_id=credential_id or "",
+            retry_of=retry_of or "",
         )
-        recorded = transaction.record(event, scope)
-        queued = replace(
-            task, message_seq=message.seq, created_us=recorded.time_us, queued_event=recorded.id
-        )
-        transaction.connection.change(INSERT, queued.as_row())
-        return queued
+        transaction.record(event, scope)
+        return read_task(transaction.connection, task_id)
 
     def put_step(self, transaction: Transaction, session_id: str, step: NextStep) -> Task:
         """Queue the task of a run's next step. It cannot leave its mode."""
         draft = self._sessions.draft(Role.user, step.content)
-        task = new_task(
-            step.task_id, session_id, step.who, mode=step.mode, credential_id=step.credential_id
+        return self._put_within(
+            *(transaction, session_id, draft, step.task_id, EventScope(step.task_id, step.parent)),
+            who=step.who,
+            mode=step.mode,
+            credential_id=step.credential_id,
         )
-        return self._put_within(transaction, session_id, draft, task, EventScope(step.task_id, step.parent))
 
     async def _put(
         self,
@@ -439,49 +446,49 @@ class TaskService:
             self._questions.close_open(
                 transaction, session_id, reason="a message was sent instead of an answer", who=author
             )
-            task = new_task(
-                identity, session_id, author, mode=mode, retry_of=retry_of, credential_id=credential_id
+            return self._put_within(
+                *(transaction, session_id, draft, identity, inner),
+                who=author,
+                mode=mode,
+                credential_id=credential_id,
+                retry_of=retry_of,
             )
-            return self._put_within(transaction, session_id, draft, task, inner)
 
         return work
 
-    def _begin(self, transaction: Transaction, task: Task, holder: str, interruptions: int) -> Task:
+    def _begin(self, transaction: Transaction, task: Task, holder: str) -> Task:
         present = self._sessions.mode_within(transaction.connection, task.session_id)
         mode = stricter(task.mode, present)
         event = TaskStarted(task_id=task.id, mode=mode.value, worker=holder, attempt=task.attempts + 1)
-        recorded = transaction.record(event, EventScope(task.id, task.queued_event))
-        transaction.connection.change(
-            START, (mode.value, interruptions, recorded.time_us, recorded.id, task.id)
-        )
+        transaction.record(event, EventScope(task.id, task.queued_event))
         return read_task(transaction.connection, task.id)
 
     def _finished(self, transaction: Transaction, task_id: str, status: TaskStatus, reason: str) -> Task:
-        because = self._line(reason, MAX_REASON) or None
-        if not transaction.connection.change(FINISH, (now_us(), status.value, because, task_id)):
+        if not transaction.connection.change(FINISH, (status.value, task_id)):
             return read_task(transaction.connection, task_id)
-        return self._ended(transaction, task_id)
+        return self._ended(transaction, task_id, self._line(reason, MAX_REASON))
 
-    def _ended(self, transaction: Transaction, task_id: str) -> Task:
+    def _ended(self, transaction: Transaction, task_id: str, reason: str, *, who: str = "") -> Task:
         """Close the task's questions, then record the one event of its end."""
         task = read_task(transaction.connection, task_id)
+        if task.is_cancel_requested:
+            reason = task.reason or ""
+        author = who or task.cancel_requested_by or task.who
         self._questions.close_open(
             transaction,
             task.session_id,
             reason=_WHY_CLOSED[task.status],
-            who=task.cancel_requested_by or task.who,
+            who=author,
             task=task.id,
         )
         if task.status is not TaskStatus.done:
             self._answer_calls(transaction, task)
         if task.status is TaskStatus.cancelled:
-            cancelled = TaskCancelled(
-                task_id=task.id, who=task.cancel_requested_by or task.who, reason=task.reason or ""
-            )
-            transaction.record(cancelled, task.scope)
+            transaction.record(TaskCancelled(task_id=task.id, who=author, reason=reason), task.scope)
         else:
-            event = TaskFinished(task_id=task.id, status=task.status.value, reason=task.reason or "")
+            event = TaskFinished(task_id=task.id, status=task.status.value, reason=reason)
             transaction.record(event, task.scope)
+        task = read_task(transaction.connection, task_id)
         if (step := self._follow(transaction, task)) is not None:
             self.put_step(transaction, task.session_id, step)
         return task

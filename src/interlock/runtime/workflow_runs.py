@@ -11,6 +11,7 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionNotFound, UserError
 from interlock.core.text import sanitize_text
 from interlock.core.threads import DaemonThreadPool
+from interlock.log.run_events import RunStarted
 from interlock.log.writer import EventLog, Transaction
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_rows import (
@@ -26,7 +27,7 @@ from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Session, SessionKind
 from interlock.workflow import engine
 from interlock.workflow.directory import WorkflowDirectory, WorkflowInvalid
-from interlock.workflow.run_rows import READ_RUN, NextStep, RunState, RunStatus, WorkflowRun
+from interlock.workflow.run_rows import READ_RUN, NextStep, RunState, WorkflowRun
 from interlock.workflow.run_store import RunStore
 from interlock.workflow.step_prompt import MAX_INPUT
 
@@ -111,21 +112,17 @@ class WorkflowRunService:
             reject_revoked(transaction.connection, credential_id)
             if transaction.connection.query(READ_RUN, (session_id,)):
                 raise UserError(f"session {session_id} already has a run")
-            run = WorkflowRun(
-                session_id=session_id,
+            started = RunStarted(
                 workflow=workflow,
                 digest=pinned.digest,
-                mode=self._sessions.mode_within(transaction.connection, session_id),
-                status=RunStatus.running,
-                agents=pinned.agents,
+                mode=self._sessions.mode_within(transaction.connection, session_id).value,
+                who=author,
+                agents=dict(pinned.agents),
                 definition=pinned.document,
                 input=given,
-                started_by=author,
-                credential_id=credential_id,
-                started_event="",
-                created_us=0,
+                credential_id=credential_id or "",
             )
-            self._put(transaction, session_id, engine.begin(transaction, run))
+            self._put(transaction, session_id, engine.begin(transaction, session_id, started))
 
         session = await self._sessions.get(session_id)
         if session.kind != SessionKind.run:

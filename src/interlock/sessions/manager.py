@@ -14,7 +14,6 @@ from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
-from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
     SYSTEM_STREAM,
     SessionArchived,
@@ -44,10 +43,6 @@ _log = StructuredLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TITLE = 200
 
-INSERT_SESSION = """
-INSERT INTO sessions (id, kind, title, opened_by, created_us, mode, agent, model)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
 READ_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 _SESSION_COLUMNS = """
@@ -64,11 +59,7 @@ LIST_SESSIONS = f"""
 ORDER BY h.time_us DESC, h.stream DESC LIMIT ? OFFSET ?
 """
 
-RENAME = "UPDATE sessions SET title = ? WHERE id = ?"
 PRESENT_MODEL = "SELECT model FROM sessions WHERE id = ? AND deleted_us IS NULL"
-STORE_MODEL = "UPDATE sessions SET model = ? WHERE id = ?"
-ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
-MARK_DELETED = "UPDATE sessions SET deleted_us = ? WHERE id = ?"
 
 
 def new_session_id() -> str:
@@ -147,10 +138,6 @@ class SessionManager:
 
         def work(transaction: Transaction) -> Session:
             transaction.open_stream()
-            transaction.connection.change(
-                INSERT_SESSION,
-                (identity, kind.value, safe_title, opener, now_us(), first_mode.value, agent, model),
-            )
             transaction.record(
                 SessionCreated(
                     session_kind=kind.value,
@@ -191,7 +178,6 @@ class SessionManager:
 
         def work(transaction: Transaction) -> None:
             require_session(transaction.connection, session_id)
-            transaction.connection.change(RENAME, (safe_title, session_id))
             transaction.record(SessionRenamed(who=who, title=safe_title))
 
         await self._events.transact(session_id, work)
@@ -205,7 +191,6 @@ class SessionManager:
                 raise SessionNotFound(f"there is no session {session_id}")
             before = rows[0][0]
             if before != model:
-                transaction.connection.change(STORE_MODEL, (model, session_id))
                 transaction.record(
                     SessionModelChanged(who=who, from_model=before or "", to_model=model or "")
                 )
@@ -215,7 +200,6 @@ class SessionManager:
     async def archive(self, session_id: str, *, who: str, archived: bool = True) -> None:
         def work(transaction: Transaction) -> None:
             require_session(transaction.connection, session_id)
-            transaction.connection.change(ARCHIVE, (now_us() if archived else None, session_id))
             transaction.record(SessionArchived(who=who, archived=archived))
 
         await self._events.transact(session_id, work)
@@ -228,7 +212,6 @@ class SessionManager:
 
         def work(transaction: Transaction) -> None:
             require_session(transaction.connection, session_id)
-            transaction.connection.change(MARK_DELETED, (now_us(), session_id))
             transaction.record(SessionDeleted(who=who))
 
         return work

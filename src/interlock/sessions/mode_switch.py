@@ -2,18 +2,12 @@
 
 from collections.abc import Callable
 
-from interlock.config.modes import ToolMode, no_stricter_than
+from interlock.config.modes import ToolMode
 from interlock.core.errors import ModeNotOpen, SessionNotFound
 from interlock.log.kinds import SessionModeChanged
 from interlock.log.writer import EventLog, Transaction
 
 PRESENT_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
-STORE_MODE = "UPDATE sessions SET mode = ? WHERE id = ?"
-# Their calls are judged by the mode of their row (wiring/authority.py).
-TIGHTEN_BEGUN_TASKS = """
-UPDATE tasks SET mode = ? WHERE session_id = ? AND mode IN ({others})
-    AND started_event IS NOT NULL AND status IN ('queued', 'running', 'waiting')
-"""
 
 
 class ModeSwitch:
@@ -44,10 +38,6 @@ class ModeSwitch:
                 raise SessionNotFound(f"there is no session {session_id}")
             before = str(rows[0][0])
             if before != mode.value:
-                transaction.connection.change(STORE_MODE, (mode.value, session_id))
-                if others := [each.value for each in no_stricter_than(mode) if each is not mode]:
-                    statement = TIGHTEN_BEGUN_TASKS.format(others=", ".join("?" for _ in others))
-                    transaction.connection.change(statement, (mode.value, session_id, *others))
                 transaction.record(SessionModeChanged(who=who, from_mode=before, to_mode=mode.value))
             return mode
 

@@ -1,6 +1,6 @@
 """The rows of runs and their node visits, and all SQL statements about them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from hashlib import sha256
@@ -10,6 +10,22 @@ import orjson
 from interlock.config.modes import ToolMode
 from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection, Row
+from interlock.log.event import Event
+from interlock.log.hash_chain import EventHeader
+from interlock.log.projections import Projection
+from interlock.log.projections import Row as ProjectedRow
+from interlock.log.run_events import (
+    NodeBegun,
+    NodeCompleted,
+    NodeDecided,
+    NodeEntered,
+    NodeFailed,
+    RunFinished,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+)
 from interlock.workflow.directory import load_pinned_workflows
 from interlock.workflow.graph import NodeKind, Workflow, WorkflowNode
 from interlock.workflow.state_machine import (
@@ -84,11 +100,6 @@ class WorkflowRun:
             )
         return WorkflowSet(self.workflow, load_pinned_workflows(self.definition))
 
-    def as_row(self) -> Row:
-        values = {name: getattr(self, name) for name in _RUN_COLUMNS}
-        values["agents"] = orjson.dumps(dict(self.agents), option=orjson.OPT_SORT_KEYS).decode()
-        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeVisit:
@@ -121,11 +132,6 @@ class NodeVisit:
     def is_subworkflow(self) -> bool:
         """Whether the node is a subworkflow, whose own nodes do the work."""
         return self.kind is NodeKind.subworkflow
-
-    def as_row(self) -> Row:
-        values = {name: getattr(self, name) for name in _VISIT_COLUMNS}
-        values["artifacts"] = orjson.dumps(dict(self.artifacts)).decode() if self.artifacts else None
-        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,16 +209,8 @@ class NextStep:
 _RUN_COLUMNS = tuple(member.name for member in fields(WorkflowRun))
 _VISIT_COLUMNS = tuple(member.name for member in fields(NodeVisit))
 
-
-def _marks(columns: Iterable[str]) -> str:
-    return ", ".join("?" for _ in columns)
-
-
 _RUN = ", ".join(_RUN_COLUMNS)
 _VISIT = ", ".join(_VISIT_COLUMNS)
-
-INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({_marks(_RUN_COLUMNS)})"  # noqa: S608
-INSERT_VISIT = f"INSERT INTO run_nodes ({_VISIT}) VALUES ({_marks(_VISIT_COLUMNS)})"  # noqa: S608
 
 # Runs of deleted sessions are hidden from people.
 _IS_SHOWN = """
@@ -226,25 +224,6 @@ SELECT {_RUN} FROM runs WHERE {_IS_SHOWN} AND (1 = ? OR workflow = ?)
 ORDER BY created_us DESC, session_id LIMIT ?
 """  # noqa: S608
 RUN_OF_TASK = "SELECT session_id, number FROM run_nodes WHERE task_id = ?"
-
-SET_STATUS = "UPDATE runs SET status = ?, reason = ? WHERE session_id = ?"
-END_RUN = "UPDATE runs SET status = ?, outcome = ?, reason = ?, ended_us = ? WHERE session_id = ?"
-SET_CREDENTIAL = "UPDATE runs SET credential_id = ? WHERE session_id = ?"
-PIN_AGENTS = "UPDATE runs SET agents = ? WHERE session_id = ?"
-
-# Completed visits never change: only open ones can be closed, and only active ones decided.
-DECIDE = """
-UPDATE run_nodes SET outcome = ?, summary = ?, artifacts = ?
-WHERE session_id = ? AND number = ? AND status = 'active'
-"""
-CLOSE_VISIT = """
-UPDATE run_nodes SET status = ?, outcome = ?, next = ?, label = ?, reason = ?, ended_us = ?
-WHERE session_id = ? AND number = ? AND status IN ('ready', 'active')
-"""
-BEGIN_VISIT = """
-UPDATE run_nodes SET status = 'active', task_id = ?
-WHERE session_id = ? AND number = ? AND status = 'ready'
-"""
 
 
 def read_run_state(connection: DbConnection, session_id: str, statement: str = READ_RUN) -> RunState:
@@ -273,3 +252,101 @@ def visit_from_row(row: Row) -> NodeVisit:
 
 def _mode(stored: str) -> ToolMode:
     return ToolMode(stored) if stored in ToolMode.__members__ else ToolMode.chat_safe
+
+
+def _evolve_run(row: ProjectedRow | None, event: Event, header: EventHeader) -> ProjectedRow | None:
+    if isinstance(event, RunStarted):
+        return dict.fromkeys(_RUN_COLUMNS) | {
+            "session_id": header.stream,
+            "workflow": event.workflow,
+            "digest": event.digest,
+            "mode": event.mode,
+            "status": RunStatus.running.value,
+            "agents": _encoded_agents(event.agents),
+            "definition": event.definition,
+            "input": event.input,
+            "started_by": event.who,
+            "credential_id": event.credential_id or None,
+            "started_event": header.id,
+            "created_us": header.time_us,
+        }
+    if row is None:
+        return None
+    match event:
+        case RunPaused(reason=reason):
+            return row | {"status": RunStatus.paused.value, "reason": reason or None}
+        case RunResumed(agents=agents, credential_id=credential_id):
+            pinned = {"agents": _encoded_agents(agents)} if agents else {}
+            changes = {"reason": None, "credential_id": credential_id or None}
+            return row | changes | pinned | {"status": RunStatus.running.value}
+        case RunStopped(who=who, reason=reason):
+            because = None if reason is None else f"stopped by {who}" + (f": {reason}" if reason else "")
+            changes = {"status": RunStatus.stopped.value, "reason": because}
+            return row | changes | {"ended_us": header.time_us}
+        case RunFinished(status=status, outcome=outcome, reason=reason):
+            changes = {"status": status, "outcome": outcome or None, "reason": reason or None}
+            return row | changes | {"ended_us": header.time_us}
+        case _:
+            return row
+
+
+def _evolve_visit(row: ProjectedRow | None, event: Event, header: EventHeader) -> ProjectedRow | None:
+    if isinstance(event, NodeEntered):
+        is_step = event.node_kind == NodeKind.step
+        return dict.fromkeys(_VISIT_COLUMNS) | {
+            "session_id": header.stream,
+            "number": event.number,
+            "frame": event.frame,
+            "node": event.node,
+            "kind": event.node_kind,
+            "status": (VisitStatus.ready if is_step else VisitStatus.active).value,
+            "entered_event": header.id,
+            "visit": event.visit,
+            "retry_of": event.retry_of,
+            "entered_us": header.time_us,
+        }
+    # A visit that has ended never changes.
+    if row is None or row["status"] not in {VisitStatus.ready, VisitStatus.active}:
+        return row
+    match event:
+        case NodeBegun(task_id=task_id):
+            return row | {"status": VisitStatus.active.value, "task_id": task_id}
+        case NodeDecided(outcome=outcome, summary=summary, artifacts=artifacts):
+            text = orjson.dumps(artifacts).decode() if artifacts else None
+            return row | {"outcome": outcome, "summary": summary, "artifacts": text}
+        case NodeCompleted(outcome=outcome):
+            changes = {"outcome": outcome, "next": event.to or None, "label": event.label or None}
+            return row | changes | {"status": VisitStatus.completed.value, "ended_us": header.time_us}
+        case NodeFailed(status=status, reason=reason):
+            return row | {"status": status, "reason": reason, "ended_us": header.time_us}
+        case _:
+            return row
+
+
+def _encoded_agents(agents: Mapping[str, str]) -> str:
+    return orjson.dumps(agents, option=orjson.OPT_SORT_KEYS).decode()
+
+
+# A run that has not ended keeps what it goes on with, although its old events are erased.
+RUNS = Projection(
+    table="runs",
+    noun="run",
+    key=("session_id",),
+    columns=_RUN_COLUMNS[1:],
+    kinds=(RunStarted, RunPaused, RunResumed, RunStopped, RunFinished),
+    rows_of=lambda _event, header: [{"session_id": header.stream}],
+    evolve=_evolve_run,
+    stream_column="session_id",
+    outlasting=("definition", "input", "reason"),
+)
+RUN_NODES = Projection(
+    table="run_nodes",
+    noun="node",
+    key=("session_id", "number"),
+    columns=_VISIT_COLUMNS[2:],
+    kinds=(NodeEntered, NodeBegun, NodeDecided, NodeCompleted, NodeFailed),
+    rows_of=lambda event, header: [{"session_id": header.stream, "number": event.number}],
+    evolve=_evolve_visit,
+    stream_column="session_id",
+    outlasting=("summary", "artifacts", "reason"),
+)

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Mapping
 
-import orjson
-
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database
@@ -14,7 +12,6 @@ from interlock.log.stream_appender import EventScope
 from interlock.log.writer import EventLog, Transaction
 from interlock.redaction.redactor import Redactor
 from interlock.workflow.run_rows import (
-    DECIDE,
     LIST_RUNS,
     READ_SHOWN,
     RUN_OF_TASK,
@@ -84,9 +81,6 @@ class RunStore:
                     f"{reason} (allowed: {allowed})",
                     f"Call it again with one of these outcomes: {allowed}.",
                 )
-            stored = orjson.dumps(kept).decode() if kept else None
-            parameters = (outcome, said, stored, session_id, visit.number)
-            transaction.connection.change(DECIDE, parameters)
             transaction.record(
                 NodeDecided(
                     number=visit.number,

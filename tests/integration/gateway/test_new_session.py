@@ -89,7 +89,7 @@ async def test_what_fails_after_the_session_was_made_takes_it_back(open_harness,
     harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
     client = await harness.connect()
 
-    def refuse(*_arguments):
+    def refuse(*_given, **_named):
         raise SessionBusy("not now")
 
     monkeypatch.setattr(TaskService, "_put_within", refuse)

@@ -9,7 +9,7 @@ from tests.integration.retention.archive import Archive, Clock
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock()
-    for module in ("log.stream_appender", "sessions.manager", "runtime.tasks", "questions.service"):
+    for module in ("log.stream_appender", "runtime.tasks"):
         monkeypatch.setattr(f"interlock.{module}.now_us", clock)
     return clock
 

@@ -46,17 +46,19 @@ async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE runs SET definition = definition || ' '", "the workflow of its run was changed"),
-        ("UPDATE runs SET digest = 'x'", "its run is not the one that was started"),
-        ("UPDATE runs SET mode = 'chat'", "its run is not the one that was started"),
-        ("UPDATE runs SET credential_id = 'c_0'", "its run is not the one that was started"),
-        ("UPDATE runs SET status = 'paused'", "the outcome of its run was changed"),
-        ("UPDATE runs SET outcome = 'x'", "the outcome of its run was changed"),
-        ('UPDATE runs SET agents = \'{"a": "b"}\'', "the agents of its run were changed"),
-        ("UPDATE run_nodes SET outcome = 'x' WHERE number = 1", "node 1 of its run was changed"),
-        ("UPDATE run_nodes SET artifacts = '{}' WHERE number = 1", "node 1 of its run was changed"),
-        ("DELETE FROM run_nodes WHERE number = 2", "the row of node 2 of its run is missing"),
-        ("UPDATE run_nodes SET number = 9 WHERE number = 3", "the row of node 3 of its run is missing"),
+        ("UPDATE runs SET definition = definition || ' '", "definition"),
+        ("UPDATE runs SET digest = 'x'", "digest"),
+        ("UPDATE runs SET mode = 'chat'", "mode"),
+        ("UPDATE runs SET credential_id = 'c_0'", "credential_id"),
+        ("UPDATE runs SET status = 'paused'", "status"),
+        ("UPDATE runs SET outcome = 'x'", "outcome"),
+        ('UPDATE runs SET agents = \'{"a": "b"}\'', "agents"),
+        ("UPDATE run_nodes SET outcome = 'x' WHERE number = 1", "outcome"),
+        ("UPDATE run_nodes SET next = 'x' WHERE number = 1", "next"),
+        ("UPDATE run_nodes SET ended_us = 5 WHERE number = 1", "ended_us"),
+        ("UPDATE run_nodes SET artifacts = '{}' WHERE number = 1", "artifacts"),
+        ("DELETE FROM run_nodes WHERE number = 2", ", 2 is missing"),
+        ("UPDATE run_nodes SET number = 9 WHERE number = 3", ", 3 is missing"),
     ],
 )
 async def test_the_rows_of_a_run_are_held_against_its_events(tmp_path, monkeypatch, statement, told):
@@ -65,7 +67,8 @@ async def test_the_rows_of_a_run_are_held_against_its_events(tmp_path, monkeypat
         assert (await harness.run("two")).run.status is RunStatus.done
         assert faults(harness) == []
         change(tmp_path, statement)
-        assert faults(harness) == [told]
+        (fault,) = faults(harness)
+        assert fault.endswith(told)
 
 
 async def test_a_run_that_was_paused_retried_and_deleted_is_no_fault(tmp_path, monkeypatch):

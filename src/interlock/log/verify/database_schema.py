@@ -5,22 +5,14 @@ from collections.abc import Iterator, Sequence
 from interlock.db.database import SCHEMA_REVISION
 from interlock.db.driver import DbConnection
 from interlock.log.projections import Projections
-from interlock.log.verify.sessions import COLUMN_IS_THERE
 
 # The tables that belong to the log, or whose rows are compared otherwise, with their keys.
 KEYS = {
     "authorities": "digest",
     "event_texts": "stream, seq",
-    "mcp_servers": "id",
-    "mcp_tools": "server, name",
-    "questions": "id",
-    "run_nodes": "session_id, number",
-    "runs": "session_id",
-    "sessions": "id",
     "stream_heads": "stream",
-    "tasks": "id",
-    "usage": "session_id, task, quarter, kind, name, agent, actor",
 }
+COLUMNS = "SELECT name FROM pragma_table_info(?)"
 TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 HAS_VERSION = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
 IS_OF_VERSION = "SELECT 1 FROM alembic_version WHERE version_num = ?"
@@ -41,10 +33,13 @@ def missing_tables(connection: DbConnection, projections: Projections) -> Iterat
     """
     if connection.dialect != "sqlite" or not _is_of_this_version(connection):
         return
-    for name in sorted(_keys(projections).keys() - _tables(connection)):
+    tables = _tables(connection)
+    for name in sorted(_keys(projections).keys() - tables):
         yield f"the table {name} is missing"
-    if not connection.query(COLUMN_IS_THERE):
-        yield "the definition of the table sessions was changed"
+    for each in projections:
+        there = {str(row[0]) for row in connection.query(COLUMNS, (each.table,))}
+        if each.table in tables and not there.issuperset((*each.key, *each.columns)):
+            yield f"the definition of the table {each.table} was changed"
 
 
 def schema_anomalies(connection: DbConnection, projections: Projections) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import chain, islice, starmap
+from itertools import islice, starmap
 
 from interlock.core.errors import SessionNotFound, StoreError
 from interlock.db.driver import DbConnection
@@ -20,16 +20,11 @@ from interlock.log.read import StoredEvent, iter_stream
 from interlock.log.recorded_erasures import RecordedErasures
 from interlock.log.verify.checkpoints import CheckpointVerifier, Coverage
 from interlock.log.verify.database_schema import missing_tables, schema_anomalies
-from interlock.log.verify.questions import QuestionVerifier
 from interlock.log.verify.rows import RowVerifier
-from interlock.log.verify.runs import RunVerifier
-from interlock.log.verify.sessions import SessionVerifier
-from interlock.log.verify.settings import SettingsVerifier
-from interlock.log.verify.usage import UsageVerifier
 
 STREAMS = """
 SELECT stream FROM stream_heads UNION SELECT stream FROM events
-UNION SELECT stream FROM event_texts UNION SELECT id FROM sessions UNION SELECT 'system'
+UNION SELECT stream FROM event_texts UNION SELECT 'system'
 ORDER BY 1
 """
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
@@ -129,13 +124,7 @@ def _faults_of(
     checkpoints: CheckpointVerifier,
 ) -> Iterator[LogFault]:
     expected_seq, chained, position, texts = 0, GENESIS, 0, 0
-    questions, runs, session, grants = (
-        QuestionVerifier(),
-        RunVerifier(),
-        SessionVerifier(),
-        SettingsVerifier(),
-    )
-    rows, usage = RowVerifier(projections), UsageVerifier()
+    rows = RowVerifier(projections)
     for stored in iter_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -148,14 +137,7 @@ def _faults_of(
         texts += bool(text)
         yield from _faults_of_text(connection, stored, text)
         yield from starmap(LogFault, checkpoints.take(stored))
-        if header.kind.startswith("ask_user."):
-            questions.take(header.seq, stored.event())
-        if header.kind.startswith(("run.", "node.")):
-            runs.take(header.seq, stored.event())
-        session.take(stored)
-        grants.take(stored)
         rows.take(stored)
-        usage.take(stored)
         if stored.cursor.position <= position:
             yield LogFault(
                 stream, header.seq, "broken", "its position in the order of all events was changed"
@@ -166,9 +148,7 @@ def _faults_of(
         yield from starmap(LogFault, checkpoints.finish_system_stream())
     if connection.query(COUNT_TEXTS, (stream,))[0][0] != texts:
         yield LogFault(stream, expected_seq, "broken", "the search index has a text that no event has")
-    for seq, what, detail in chain.from_iterable(
-        told.compare(connection, stream) for told in (questions, runs, session, grants, usage, rows)
-    ):
+    for seq, what, detail in rows.compare(connection, stream):
         yield LogFault(stream, seq, what, detail)
 
 

@@ -11,9 +11,12 @@ from interlock.log.read import StoredEvent
 # An event's number, broken or missing, and the detail.
 Difference = tuple[int, str, str]
 
-OF_NO_STREAM = (
-    "SELECT {column} FROM {table} WHERE {column} NOT IN (SELECT stream FROM stream_heads) LIMIT 1"
-)
+OF_NO_STREAM = """
+SELECT {column} FROM {table} t
+WHERE NOT EXISTS (SELECT 1 FROM stream_heads h WHERE h.stream = t.{column})
+    AND NOT EXISTS (SELECT 1 FROM events e WHERE e.stream = t.{column})
+LIMIT 1
+"""
 
 
 class RowVerifier:
@@ -59,7 +62,7 @@ class RowVerifier:
             if key not in found:
                 if not projection.may_be_missing:
                     yield seq, "missing", f"the row of {noun} {_shown(key)} is missing"
-            elif changed := [name for name, value in row.items() if found[key][name] != value]:
+            elif changed := list(_changed(projection, row, found[key])):
                 yield seq, "broken", f"{noun} {_shown(key)} was changed: {', '.join(changed)}"
         for key in found.keys() - expected.keys():
             yield 0, "broken", f"no event describes {noun} {_shown(key)}"
@@ -71,6 +74,13 @@ def _matching(
     if projection.is_key(match):
         return [rows.get(projection.key_of(match))]
     return [row for row in rows.values() if match.items() <= row.items()]
+
+
+def _changed(projection: Projection, expected: Row, found: Row) -> Iterator[str]:
+    for name, value in expected.items():
+        is_erased = value is None and name in projection.outlasting
+        if found[name] != value and not is_erased:
+            yield name
 
 
 def _of_no_stream(projection: Projection, connection: DbConnection, column: str) -> Iterator[Difference]:

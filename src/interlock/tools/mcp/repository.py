@@ -14,7 +14,8 @@ from interlock.core.errors import UserError
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
-from interlock.log.hash_chain import now_us
+from interlock.log.event import Event
+from interlock.log.hash_chain import EventHeader, now_us
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.mcp_events import (
     McpNameClash,
@@ -22,8 +23,11 @@ from interlock.log.mcp_events import (
     McpServerRemoved,
     McpToolChanged,
     McpToolClassed,
+    McpToolListed,
     McpToolsListed,
 )
+from interlock.log.projections import Projection
+from interlock.log.projections import Row as ProjectedRow
 from interlock.log.writer import EventLog, Transaction
 from interlock.tools.mcp.server_config import McpServerConfig, UnknownServer
 from interlock.tools.mcp.tool_classification import ToolClassification
@@ -31,27 +35,15 @@ from interlock.tools.mcp.tool_definitions import NAME_CLASH, ListedTool, McpTool
 from interlock.tools.mcp.tool_names import exposed_name
 
 MAX_SERVERS = 50
-# The number of names in one event.
-MAX_TOLD = 50
 
 NEWEST = "SELECT version FROM mcp_changes ORDER BY version DESC LIMIT 1"
 CHANGE = "INSERT INTO mcp_changes (version, server, changed_by, time_us) VALUES (?, ?, ?, ?)"
 SERVERS = "SELECT id, definition, added_by, added_us FROM mcp_servers ORDER BY id"
 SERVER = "SELECT id, definition, added_by, added_us FROM mcp_servers WHERE id = ?"
-ADD_SERVER = "INSERT INTO mcp_servers (id, definition, added_by, added_us) VALUES (?, ?, ?, ?)"
 _COLUMNS = "server, name, hash, definition, problem, is_listed, class"
 TOOLS = f"SELECT {_COLUMNS} FROM mcp_tools ORDER BY server, name"  # noqa: S608
 TOOLS_OF = f"SELECT {_COLUMNS} FROM mcp_tools WHERE server = ? ORDER BY name"  # noqa: S608
-PUT_TOOL = f"""
-INSERT INTO mcp_tools ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, 1, NULL)
-ON CONFLICT (server, name) DO UPDATE SET
-    hash = excluded.hash, definition = excluded.definition, problem = excluded.problem, is_listed = 1
-"""  # noqa: S608
-UNLIST = "UPDATE mcp_tools SET is_listed = 0 WHERE server = ? AND name = ?"
-FORGET_TOOL = "DELETE FROM mcp_tools WHERE server = ? AND name = ?"
-CLASS = "UPDATE mcp_tools SET class = ? WHERE server = ? AND name = ?"
-REMOVE_TOOLS = "DELETE FROM mcp_tools WHERE server = ?"
-REMOVE_SERVER = "DELETE FROM mcp_servers WHERE id = ?"
+STORE_DEFINITION = "UPDATE mcp_tools SET definition = ? WHERE server = ? AND name = ?"
 
 
 class ToolNotListed(UserError):
@@ -134,8 +126,6 @@ class McpRepository:
                 )
             if len(known) >= MAX_SERVERS:
                 raise UserError(f"there are already {MAX_SERVERS} MCP servers; remove one first")
-            document = orjson.dumps(server.as_dict()).decode()
-            connection.change(ADD_SERVER, (server.id, document, who, now_us()))
             transaction.record(
                 McpServerAdded(
                     who=who, server=server.id, transport=server.transport, definition=server.as_dict()
@@ -150,8 +140,6 @@ class McpRepository:
             _begin(transaction)
             connection = transaction.connection
             _known(connection, server_id)
-            connection.change(REMOVE_TOOLS, (server_id,))
-            connection.change(REMOVE_SERVER, (server_id,))
             transaction.record(McpServerRemoved(who=who, server=server_id))
             _changed(connection, server_id, who)
 
@@ -188,10 +176,6 @@ class McpRepository:
                 raise ToolNotListed(f"{server_id} has no tool '{sanitize_text(tool)[:100]}'")
             if given is not None and (known.hash != given.hash or not known.is_listed or known.problem):
                 raise DefinitionChanged(f"{tool} has changed in the meantime; inspect it again")
-            encoded = None if given is None else orjson.dumps(given.as_dict()).decode()
-            connection.change(CLASS, (encoded, server_id, tool))
-            if given is None and not known.is_listed:
-                connection.change(FORGET_TOOL, (server_id, tool))
             transaction.record(_classed(server_id, tool, known, given, who))
             _changed(connection, server_id, who)
 
@@ -286,23 +270,31 @@ def _store_listing(
     known: Mapping[str, StoredMcpTool],
     listed: Sequence[ListedTool],
 ) -> None:
-    connection, fresh = transaction.connection, {tool.name: tool for tool in listed}
+    fresh = {tool.name: tool for tool in listed}
     gone = [name for name, tool in known.items() if tool.is_listed and name not in fresh]
     added = [name for name in fresh if name not in known or not known[name].is_listed]
-    for name in gone:
-        connection.change(UNLIST if known[name].given else FORGET_TOOL, (server_id, name))
-    for tool in listed:
-        document = None if tool.definition is None else orjson.dumps(tool.definition.as_dict()).decode()
-        connection.change(PUT_TOOL, (server_id, tool.name, tool.hash, document, tool.problem))
-    unusable = {name: tool.problem for name, tool in fresh.items() if tool.problem}
     transaction.record(
         McpToolsListed(
             server=server_id,
-            added=added[:MAX_TOLD],
-            gone=gone[:MAX_TOLD],
-            unusable=dict(list(unusable.items())[:MAX_TOLD]),
+            added=added,
+            gone=gone,
+            unusable={name: tool.problem for name, tool in fresh.items() if tool.problem},
         )
     )
+    for tool in listed:
+        before = known.get(tool.name)
+        if (
+            tool.name in added
+            or before is None
+            or (before.hash, before.problem) != (tool.hash, tool.problem)
+        ):
+            transaction.record(
+                McpToolListed(
+                    server=server_id, tool=tool.name, definition_hash=tool.hash, problem=tool.problem
+                )
+            )
+        document = None if tool.definition is None else orjson.dumps(tool.definition.as_dict()).decode()
+        transaction.connection.change(STORE_DEFINITION, (document, server_id, tool.name))
     _record_changes(transaction, server_id, known, listed)
 
 
@@ -327,3 +319,80 @@ def _record_changes(
             )
         if tool.problem == NAME_CLASH and (before is None or before.problem != NAME_CLASH):
             transaction.record(McpNameClash(server=server_id, tool=tool.name, name=name))
+
+
+# -- projections --
+
+
+def _evolve_server(
+    _row: ProjectedRow | None, event: McpServerAdded | McpServerRemoved, header: EventHeader
+) -> ProjectedRow | None:
+    if isinstance(event, McpServerRemoved):
+        return None
+    return {
+        "id": event.server,
+        "definition": orjson.dumps(event.definition).decode(),
+        "added_by": event.who,
+        "added_us": header.time_us,
+    }
+
+
+def _tools_of(event: Event, _header: EventHeader) -> list[ProjectedRow]:
+    match event:
+        case McpToolsListed(server=server, gone=gone):
+            return [{"server": server, "name": name} for name in gone]
+        case McpToolListed(server=server, tool=tool) | McpToolClassed(server=server, tool=tool):
+            return [{"server": server, "name": tool}]
+        case McpServerRemoved(server=server):
+            return [{"server": server}]
+        case _:
+            return []
+
+
+def _evolve_tool(row: ProjectedRow | None, event: Event, _header: EventHeader) -> ProjectedRow | None:
+    match event:
+        case McpToolListed(server=server, tool=tool):
+            listed = {"hash": event.definition_hash, "problem": event.problem, "is_listed": 1}
+            return (row or {"server": server, "name": tool, "class": None}) | listed
+        case McpToolsListed() if row is not None:
+            # A tool that is gone keeps its class.
+            return row | {"is_listed": 0} if row["class"] else None
+        case McpToolClassed() if row is not None:
+            given = _encoded_class(event) if event.modes else None
+            return row | {"class": given} if given or row["is_listed"] else None
+        case _:
+            return None
+
+
+def _encoded_class(event: McpToolClassed) -> str:
+    given = {
+        "group": event.group,
+        "effect": event.effect,
+        "modes": event.modes,
+        "hash": event.definition_hash,
+        "vouched": event.vouched,
+        "by": event.who,
+    }
+    return orjson.dumps(given).decode()
+
+
+MCP_SERVERS = Projection(
+    table="mcp_servers",
+    noun="MCP server",
+    key=("id",),
+    columns=("definition", "added_by", "added_us"),
+    kinds=(McpServerAdded, McpServerRemoved),
+    rows_of=lambda event, _header: [{"id": event.server}],
+    evolve=_evolve_server,
+)
+# The definition is not covered, but its hash is.
+MCP_TOOLS = Projection(
+    table="mcp_tools",
+    noun="MCP tool",
+    key=("server", "name"),
+    columns=("hash", "problem", "is_listed", "class"),
+    kinds=(McpToolsListed, McpToolListed, McpToolClassed, McpServerRemoved),
+    rows_of=_tools_of,
+    evolve=_evolve_tool,
+    outlasting=("problem",),
+)
