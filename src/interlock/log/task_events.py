@@ -14,6 +14,7 @@ class TaskQueued(Event):
     """
 
     kind = "task.queued"
+    outside = ("who",)
     task_id: str
     message_seq: int
     who: str
@@ -60,6 +61,7 @@ class TaskCancelRequested(Event):
 
     kind = "task.cancel_requested"
     erasable = ("reason",)
+    outside = ("who", "reason")
     task_id: str
     who: str
     reason: str = ""
@@ -71,6 +73,7 @@ class TaskFinished(Event):
 
     kind = "task.finished"
     erasable = ("reason",)
+    outside = ("reason",)
     task_id: str
     status: str
     reason: str = ""
@@ -82,6 +85,7 @@ class TaskCancelled(Event):
 
     kind = "task.cancelled"
     erasable = ("reason",)
+    outside = ("who", "reason")
     task_id: str
     who: str
     reason: str = ""
