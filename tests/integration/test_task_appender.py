@@ -37,7 +37,7 @@ async def test_nothing_is_written_behind_an_append_that_failed(store, broken):
         with pytest.raises(StoreUnavailable) as raised:
             await writing
         assert is_transient(raised.value)
-    kinds = store.query("SELECT kind FROM events WHERE stream = ?", lease.session_id)
+    kinds = store.query("SELECT kind FROM events WHERE stream = ?", lease.stream)
     assert kinds == [("session.created",)]
 
 
@@ -45,9 +45,9 @@ async def test_others_and_the_next_attempt_are_not_kept_from_writing(store, brok
     lease, appender = broken
     with pytest.raises(StoreUnavailable):
         await appender.append(titled(store, "lost"))
-    await store.log.append(lease.session_id, titled(store, "a person"))
+    await store.log.append(lease.stream, titled(store, "a person"))
     await store.leases.renew(lease)
-    again = store.log.appender(lease.session_id, lease.token)
+    again = store.log.appender(lease.stream, lease.token)
     (recorded,) = await again.append(titled(store, "again"))
     assert recorded.seq == 3
 
