@@ -25,6 +25,7 @@ SYSTEM_STREAM = "system"
 class SessionCreated(Event):
     kind = "session.created"
     erasable = ("title",)
+    outside = ("title", "opened_by")
     session_kind: str
     title: str
     mode: str
@@ -36,6 +37,7 @@ class SessionCreated(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionModeChanged(Event):
     kind = "session.mode_changed"
+    outside = ("who",)
     who: str
     from_mode: str
     to_mode: str
@@ -46,6 +48,7 @@ class SessionModelChanged(Event):
     """An empty name is the default model."""
 
     kind = "session.model_changed"
+    outside = ("who",)
     who: str
     from_model: str
     to_model: str
@@ -55,6 +58,7 @@ class SessionModelChanged(Event):
 class SessionRenamed(Event):
     kind = "session.renamed"
     erasable = ("title",)
+    outside = ("who", "title")
     who: str
     title: str
 
@@ -62,6 +66,7 @@ class SessionRenamed(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionArchived(Event):
     kind = "session.archived"
+    outside = ("who",)
     who: str
     archived: bool
 
@@ -71,6 +76,7 @@ class SessionDeleted(Event):
     """The session is hidden: it is not listed and cannot continue. Nothing is erased."""
 
     kind = "session.deleted"
+    outside = ("who",)
     who: str
 
 
@@ -291,6 +297,7 @@ class AskUserAsked(AskUserEvent):
 
     kind = "ask_user.asked"
     erasable = ("question",)
+    outside = ("call_id", "question")
     tool_name: str
     mode: str
     authority_digest: str
@@ -302,6 +309,7 @@ class AskUserAsked(AskUserEvent):
 class AskUserAnswered(AskUserEvent):
     kind = "ask_user.answered"
     erasable = ("answer",)
+    outside = ("call_id", "who", "answer")
     who: str
     answer: dict[str, Any]
 
@@ -312,6 +320,7 @@ class AskUserExpired(AskUserEvent):
 
     kind = "ask_user.expired"
     erasable = ("reason",)
+    outside = ("call_id", "who", "reason")
     who: str
     reason: str
 

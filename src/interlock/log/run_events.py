@@ -13,7 +13,7 @@ class RunStarted(Event):
     kind = "run.started"
     erasable = ("definition", "input")
     # A definition with a secret in it is refused before.
-    outside = ("workflow", "who", "agents", "credential_id", "input")
+    outside = ("who", "input")
     workflow: str
     definition: str
     input: str
@@ -30,6 +30,7 @@ class RunPaused(Event):
 
     kind = "run.paused"
     erasable = ("reason",)
+    outside = ("who", "reason")
     who: str
     reason: str = ""
 
@@ -42,6 +43,7 @@ class RunResumed(Event):
     """
 
     kind = "run.resumed"
+    outside = ("who",)
     who: str
     agents: dict[str, str] = field(default_factory=dict)
     credential_id: str = ""
@@ -53,6 +55,7 @@ class RunStopped(Event):
 
     kind = "run.stopped"
     erasable = ("reason",)
+    outside = ("who", "reason")
     who: str
     reason: str | None = ""
 
@@ -63,6 +66,7 @@ class RunFinished(Event):
 
     kind = "run.finished"
     erasable = ("reason",)
+    outside = ("outcome", "reason")
     status: str
     outcome: str
     steps: int
@@ -83,6 +87,7 @@ class NodeEntered(NodeEvent):
     """The run entered a node: the scope of the node's events."""
 
     kind = "node.entered"
+    outside = ()
     node_kind: str
     visit: int
     retry_of: int | None = None
@@ -103,6 +108,7 @@ class NodeDecided(NodeEvent):
 
     kind = "node.decided"
     erasable = ("summary", "artifacts")
+    outside = ("outcome", "summary", "artifacts")
     outcome: str
     summary: str
     artifacts: dict[str, str]
@@ -125,6 +131,7 @@ class NodeFailed(NodeEvent):
 
     kind = "node.failed"
     erasable = ("reason",)
+    outside = ("reason",)
     status: str
     reason: str
 

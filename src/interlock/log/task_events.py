@@ -15,6 +15,7 @@ class TaskQueued(Event):
     """
 
     kind = "task.queued"
+    outside = ("who",)
     task_id: str
     message_seq: int
     who: str
@@ -61,6 +62,7 @@ class TaskCancelRequested(Event):
 
     kind = "task.cancel_requested"
     erasable = ("reason",)
+    outside = ("who", "reason")
     task_id: str
     who: str
     reason: str = ""
@@ -72,6 +74,7 @@ class TaskFinished(Event):
 
     kind = "task.finished"
     erasable = ("reason",)
+    outside = ("reason",)
     task_id: str
     status: str
     reason: str = ""
@@ -83,6 +86,7 @@ class TaskCancelled(Event):
 
     kind = "task.cancelled"
     erasable = ("reason",)
+    outside = ("who", "reason")
     task_id: str
     who: str
     reason: str = ""

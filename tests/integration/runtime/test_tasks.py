@@ -14,6 +14,7 @@ from interlock.core.errors import (
     WrongTaskStatus,
 )
 from interlock.questions.rows import QuestionStatus
+from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_rows import TaskStatus
 from interlock.runtime.tasks import MAX_INTERRUPTIONS
 from interlock.sessions.models import Role
@@ -41,6 +42,22 @@ async def test_a_message_and_its_task_are_one(harness):
     rows = harness.store.query("SELECT task FROM events WHERE stream = ? AND seq > 1", session)
     assert rows == [(task.id,)] * 2
     assert harness.faults() == []
+
+
+async def test_a_task_keeps_its_id_and_its_credential_whatever_is_a_secret(store):
+    """Its row follows from an event, and other events are redacted as a whole."""
+    identity, credential = "t_0123456789abcdef", "c_0123456789abcdef"
+    masking = open_store(store.config, Redactor([identity, credential]))
+    harness = TaskHarness(masking)
+    session = await harness.session()
+    masking.execute(
+        "INSERT INTO credentials (id, kind, name, hash, created_us, created_by) "
+        "VALUES (?, 'token', 'ada', ?, 0, 'ada')",
+        *(credential, b"1" * 32),
+    )
+    await harness.tasks.put(session, "go", who="ada", credential_id=credential, task_id=identity)
+    assert (await harness.tasks.get(identity)).credential_id == credential
+    masking.close()
 
 
 async def test_a_full_queue_takes_nothing_and_changes_nothing(store):
