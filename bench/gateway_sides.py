@@ -181,14 +181,14 @@ async def our_side(given: dict[str, Any]) -> AsyncIterator[Side]:
 
 
 async def _running_task(runtime: Any, number: int) -> Any:
-    """A session with a turn under way, as the log tells it: that is where text belongs."""
+    """A session with a task under way, as the log tells it: that is where text belongs."""
     from interlock.log.stream_appender import EventScope
-    from interlock.log.task_events import TurnStarted
+    from interlock.log.task_events import TaskStarted
     from interlock.runtime.task_rows import Task, TaskStatus
 
     session = await runtime.sessions.create(opened_by="bench")
     task_id = f"t_{number:016x}"
-    started = TurnStarted(turn=1, authority_digest="", model="none", tool_choice="auto", messages=1)
+    started = TaskStarted(task_id=task_id, mode="chat", worker="none", attempt=1)
     await runtime.log.append(session.id, started, scope=EventScope(task_id))
     return Task(
         id=task_id,

@@ -12,7 +12,7 @@ from bench.many_events import LONG_SESSION
 from interlock.agent.resume import LAST_COMPACTION, READ_OWN_OF_TASK
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, read_entries
-from interlock.feed.follow import NEWEST, OPEN_TURN
+from interlock.feed.follow import LAST_TASK, NEWEST
 from interlock.log.export import export_events
 from interlock.log.process_tree import read_process_events
 from interlock.log.read import newest_cursors, read_all
@@ -58,7 +58,7 @@ def looks(chosen: Chosen) -> dict[str, Look]:
         "open a session: what happened last": lambda db: read_entries(
             db, long, after=_seq(db) - 200, through=LAST, limit=200
         ),
-        "open a session: the turn that runs": lambda db: db.query(OPEN_TURN, (long,)),
+        "open a session: the task that runs": lambda db: db.query(LAST_TASK, (long,)),
         "read a page of messages": lambda db: read_messages(db, long, chosen.message_seq, 200),
         "the newest event of all": lambda db: db.query(NEWEST),
         "tasks list, the newest 50": lambda db: db.query(

@@ -21,7 +21,6 @@ from interlock.log.task_events import (
     TaskQueued,
     TaskStarted,
     TurnCompletedEvent,
-    TurnStarted,
 )
 from interlock.log.worker_events import WorkerStarted
 from interlock.log.writer import EventLog
@@ -116,10 +115,20 @@ class Maker:
         agent = self._event(
             AgentStarted(task_id=task, agent="interlock", agent_hash="", model="bench"), task, started
         )
-        begun = TurnStarted(
-            turn=1, authority_digest="d" * 64, model="bench", tool_choice="auto", messages=2
+        said = make_storable(self._redactor, Role.assistant, f"It is noon, for {task}.")
+        completed = TurnCompletedEvent(
+            turn=1,
+            authority_digest="d" * 64,
+            messages=2,
+            finish_reason="stop",
+            tool_calls=1,
+            input_tokens=100,
+            output_tokens=20,
+            latency_ms=5.0,
+            model="bench",
+            content=said.content,
         )
-        turn = self._event(begun, task, agent.id)
+        turn = self._event(completed, task, agent.id)
         call = ToolCallStarted(
             **CALL, requested_name="current_time", arguments={}, effect="read", timeout_seconds=30
         )
@@ -132,20 +141,8 @@ class Maker:
             truncated_bytes=False,
             output_hash="",
         )
-        completed = TurnCompletedEvent(
-            turn=1,
-            finish_reason="stop",
-            tool_calls=1,
-            input_tokens=100,
-            output_tokens=20,
-            latency_ms=5.0,
-            model="bench",
-        )
-        answer = make_storable(self._redactor, Role.assistant, f"It is noon, for {task}.")
         return (
             *(agent, turn, intent, self._event(ended, task, intent.id)),
-            self._event(completed, task, turn.id),
-            self._event(answer.event(), task, agent.id),
             self._event(AgentCompleted(turns=1, input_tokens=100, output_tokens=20), task, agent.id),
             self._event(TaskFinished(task_id=task, status="done"), task, started),
         )

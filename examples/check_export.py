@@ -152,14 +152,13 @@ class Check:
         salted = bytes.fromhex(event["salt"]) + event["content"].encode()
         if hashlib.sha256(salted).hexdigest() != event["content_hash"]:
             raise Broken(f"{place}: its content was changed")
-        if event["kind"] == "message.appended" and self.told.last:
-            self.check_message(event, place)
+        if self.told.last and (said := _message_of(event)) is not None:
+            self.check_message(event, said, place)
 
-    def check_message(self, event: Entry, place: str) -> None:
+    def check_message(self, event: Entry, said: Entry, place: str) -> None:
         message = self.told.messages.pop(event["seq"], None)
         if message is None:
             raise Broken(f"{place}: its message is missing")
-        said = json.loads(event["facts"]) | json.loads(event["content"])
         if any(message[name] != said[name] for name in ("role", "content", "tool_calls", "tool_call_id")):
             raise Broken(f"{place}: its message was changed")
         self.messages += 1
@@ -170,6 +169,17 @@ class Check:
             raise Broken("this is not an anchor; give the whole line that `events anchor` printed")
         if self.checkpoints.get((int(match[2]), match[1])) != match[3]:
             raise Broken(f"the anchor's checkpoint, system #{match[2]}, is not in this file")
+
+
+def _message_of(event: Entry) -> Entry | None:
+    """The message that an event has, as a line of the export has it."""
+    said: Entry = json.loads(event["facts"]) | json.loads(event["content"])
+    if event["kind"] == "turn.completed":
+        return said | {"role": "assistant", "tool_calls": said["calls"], "tool_call_id": None}
+    if event["kind"] in {"tool_call.completed", "tool_call.failed", "tool_call.denied"} and said["result"]:
+        content = encoded(said["result"]).decode()
+        return {"role": "tool", "content": content, "tool_calls": None, "tool_call_id": said["call_id"]}
+    return said if event["kind"] == "message.appended" else None
 
 
 def main() -> None:

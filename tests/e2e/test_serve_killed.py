@@ -35,7 +35,7 @@ async def test_a_task_goes_on_at_once_when_its_server_was_killed_and_is_there_ag
     client = await first.client()
     session_id = (await client.ask("session.create"))["session"]["id"]
     task_id = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]["id"]
-    await client.until(lambda frame: frame["data"].get("kind") == "turn.started")
+    await client.until(lambda frame: frame["data"].get("kind") == "agent.started")
     first.process.kill()
     assert await asyncio.to_thread(first.process.wait, 60) == -signal.SIGKILL
     await client.close()

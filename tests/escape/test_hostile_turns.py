@@ -240,7 +240,7 @@ async def test_a_result_stays_a_result_whatever_it_says(harness: LoopHarness, te
     content = json.loads(answer.content)
     assert "note" not in content
     assert content["stdout"].strip() == text.strip()
-    turns = harness.event_rows(session, "turn.started")
+    turns = harness.event_rows(session, "turn.completed")
     assert {json.loads(row[4])["authority_digest"] for row in turns} == {before}
     assert await harness.runtime.sessions.get_mode(session) is ToolMode.chat
     assert [path.name for path in harness.root.iterdir()] == ["a.txt"]

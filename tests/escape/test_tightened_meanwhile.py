@@ -236,7 +236,7 @@ async def test_after_a_switch_no_further_command_of_the_running_answer_runs(
         ]
         assert not digests[0] & digests[1]
         # The next turn offers what can be called, and no more.
-        authorities = [each["authority_digest"] for each in ada.payloads(session, "turn.started")]
+        authorities = [each["authority_digest"] for each in ada.payloads(session, "turn.completed")]
         assert authorities[0] != authorities[1] == authorities[2]
         assert sound(ada)
 

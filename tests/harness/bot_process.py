@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.log.kinds import merge_payload
+from tests.harness.cli_processes import same_code
 from tests.harness.fork_client import ForkClient
 from tests.harness.telegram_server import TOKEN, TelegramServer
 
@@ -36,6 +37,7 @@ class BotProcess:
             "TELEGRAM_PENDING_SECONDS": "0.1",
             "SESSION_LEASE_SECONDS": "6",
             "WORKER_POLL_SECONDS": "0.2",
+            **same_code(),
             **variables,
         }
         self._nursery = nursery

@@ -16,7 +16,7 @@ from typing import Any
 from interlock.db.database import StoreConfig, open_database
 from interlock.log.kinds import merge_payload
 from interlock.sessions.models import Message, Role
-from interlock.sessions.transcript import read_messages
+from interlock.sessions.transcript import in_call_order, read_messages
 from interlock.wiring.projections import verify
 from tests.harness.fork_client import shared_fork_client
 from tests.harness.model_request_checks import message_faults
@@ -156,7 +156,9 @@ class ProcessHarness:
         database = open_database(self.config)
         try:
             with database.reading() as connection:
-                return read_messages(connection, session or self.session, with_handed_over=True)
+                return in_call_order(
+                    read_messages(connection, session or self.session, with_handed_over=True)
+                )
         finally:
             database.close()
 

@@ -23,7 +23,7 @@ class ForkClient:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={"PATH": os.environ["PATH"]},
+            env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
         )
         self._ends: dict[int, int] = {}
         self._started: list[int] = []

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from interlock.config.modes import ToolMode
-from interlock.sessions.transcript import read_messages
+from interlock.sessions.transcript import in_call_order, read_messages
 from interlock.wiring.agents import AgentRuntime
 from interlock.workflow.run_rows import RunState, WorkflowRun
 from tests.harness.runtime import RuntimeHarness, open_agent_runtime_here, set_environment
@@ -56,7 +56,7 @@ class WorkflowHarness(RuntimeHarness):
     def messages(self, session_id: str) -> list[tuple[str, str]]:
         with self.agent_runtime.runtime.database.reading() as connection:
             said = read_messages(connection, session_id, with_handed_over=True)
-        return [(message.role.value, message.content) for message in said]
+        return [(message.role.value, message.content) for message in in_call_order(said)]
 
     def results(self, session_id: str) -> list[dict]:
         return [json.loads(content) for role, content in self.messages(session_id) if role == "tool"]

@@ -27,12 +27,6 @@ def started(task: str, attempt: int = 1) -> task_events.TaskStarted:
     return task_events.TaskStarted(task_id=task, mode="chat", worker="w", attempt=attempt)
 
 
-def turn(number: int = 1) -> task_events.TurnStarted:
-    return task_events.TurnStarted(
-        turn=number, authority_digest="d", model="m", tool_choice="auto", messages=1
-    )
-
-
 def answered(
     given: int, taken: int, model: str = "m", latency_ms: float = 12.5
 ) -> task_events.TurnCompletedEvent:
@@ -75,12 +69,10 @@ class Writer:
         agent = await self(
             task_events.AgentStarted(task_id=task, agent="", agent_hash="", model="m"), begun, task
         )
-        first = await self(turn(1), agent, task)
-        await self(answered(100, 10), first, task)
+        first = await self(answered(100, 10), agent, task)
         call = await self(STARTED, first, task)
         await self(completed(4.25), call, task)
-        second = await self(turn(2), agent, task)
-        await self(answered(200, 20, second_model), second, task)
+        await self(answered(200, 20, second_model), agent, task)
         await self(task_events.AgentCompleted(turns=2, input_tokens=300, output_tokens=30), agent, task)
         await self(task_events.TaskFinished(task_id=task, status="done"), begun, task)
         return queued
@@ -129,17 +121,17 @@ async def test_a_task_is_a_tree_with_times_tokens_and_costs(store, writer):
     queued = {"task_id": "t_1", "message_seq": 2, "who": "ada", "mode": "chat_safe", "credential_id": ""}
     queued["retry_of"] = ""
     assert root["payload"] == queued
-    # Queued as number 2, finished as number 12.
-    assert root["duration_ms"] == 10.0
-    assert only([root], "task.started")["duration_ms"] == 9.0
-    assert only([root], "agent.started")["duration_ms"] == 7.0
-    assert only([root], "turn.started")["duration_ms"] == 12.5
+    # Queued as number 2, finished as number 10.
+    assert root["duration_ms"] == 8.0
+    assert only([root], "task.started")["duration_ms"] == 7.0
+    assert only([root], "agent.started")["duration_ms"] == 5.0
+    assert only([root], "turn.completed")["duration_ms"] == 12.5
     assert only([root], "tool_call.started")["duration_ms"] == 4.25
-    assert only([root], "tool_call.started")["parent"] == only([root], "turn.started")["event_id"]
+    assert only([root], "tool_call.started")["parent"] == only([root], "turn.completed")["event_id"]
     for kind in ("task.queued", "task.started", "agent.started"):
         assert only([root], kind)["tokens"] == {"input": 300, "output": 30}
         assert only([root], kind)["cost"] == pytest.approx(0.33)
-    assert only([root], "turn.started", 1)["tokens"] == {"input": 200, "output": 20}
+    assert only([root], "turn.completed", 1)["tokens"] == {"input": 200, "output": 20}
     assert only([root], "turn.completed", 0)["cost"] == pytest.approx(0.11)
     assert "tokens" not in only([root], "tool_call.started")
     orjson.dumps(root)
@@ -223,39 +215,44 @@ async def test_a_task_is_read_without_what_stands_beside_it(store, writer):
 async def test_of_too_many_events_a_session_shows_the_newest_and_a_task_the_first(store, writer):
     await writer.work()
     newest = told(store, limit=3)
-    assert [root["seq"] for root in newest.roots] == [10, 11, 12]
+    assert [root["seq"] for root in newest.roots] == [8, 9, 10]
     assert newest.has_more is True
     first = told(store, limit=3, task_id="t_1")
     assert [node["seq"] for node in every(first.roots)] == [2, 3, 4]
     assert first.has_more is True
-    assert told(store, limit=11, task_id="t_1").has_more is False
+    assert told(store, limit=9, task_id="t_1").has_more is False
 
 
 async def test_what_a_task_handed_over_is_told_while_the_task_waits_for_it(store, writer):
     """Then nothing of its own comes behind it yet."""
     begun = await writer(started("t_1"))
     call = await writer(STARTED, begun)
-    await writer(turn(1), call, task="t_1.1")
+    await writer(answered(1, 1), call, task="t_1.1")
     (root,) = told(store, task_id="t_1").roots
-    assert [node["kind"] for node in every([root])] == ["task.started", "tool_call.started", "turn.started"]
+    assert [node["kind"] for node in every([root])] == [
+        "task.started",
+        "tool_call.started",
+        "turn.completed",
+    ]
 
 
 async def test_facts_that_are_odd_do_not_stop_the_tree(store, writer):
     await writer.work()
-    store.execute("UPDATE events SET facts = '{}' WHERE seq = 6")
-    store.execute("UPDATE events SET facts = '[1]' WHERE seq = 10")
+    store.execute("UPDATE events SET facts = '{}' WHERE seq = 5")
+    store.execute("UPDATE events SET facts = '[1]' WHERE seq = 8")
     (root,) = told(store, task_id="t_1").roots
     assert "tokens" not in root
     payloads = [node["payload"] for node in every([root])]
-    assert {} in payloads
-    assert {"facts": [1]} in payloads
-    assert only([root], "turn.started", 0)["duration_ms"] >= 0
+    said = {"content": "", "calls": None}
+    assert said in payloads
+    assert {"facts": [1], **said} in payloads
+    assert only([root], "turn.completed", 0)["duration_ms"] >= 0
 
 
 async def test_a_tree_that_is_very_deep_can_still_be_written_as_json(store, writer):
     parent = None
-    for number in range(MAX_DEPTH + 60):
-        parent = await writer(turn(number), parent)
+    for _ in range(MAX_DEPTH + 60):
+        parent = await writer(answered(0, 0), parent)
     await writer(answered(1, 2), parent)
     roots = told(store, limit=1000).roots
     assert len(every(roots)) == MAX_DEPTH + 62
@@ -283,9 +280,9 @@ async def test_the_tail_is_the_newest_or_what_comes_next(store, writer):
 
 async def test_the_tail_can_be_of_some_kinds_alone(store, writer):
     for number, kind in itertools.product(range(4), ("renamed", "turn")):
-        event = SessionRenamed(who="ada", title=str(number)) if kind == "renamed" else turn(number)
+        event = SessionRenamed(who="ada", title=str(number)) if kind == "renamed" else answered(1, 1)
         await writer(event)
-    assert numbers(store, kinds=["turn.started"]) == [5, 7, 9]
-    assert numbers(store, kinds=["turn.started"], before_seq=7) == [3, 5]
-    assert numbers(store, kinds=["turn.started", "session.created"], after_seq=1) == [3, 5, 7]
+    assert numbers(store, kinds=["turn.completed"]) == [5, 7, 9]
+    assert numbers(store, kinds=["turn.completed"], before_seq=7) == [3, 5]
+    assert numbers(store, kinds=["turn.completed", "session.created"], after_seq=1) == [3, 5, 7]
     assert numbers(store, kinds=["' OR 1 = 1 --"]) == []

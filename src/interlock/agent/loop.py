@@ -256,7 +256,7 @@ class _Task:
             choice = ToolChoice.none
         else:
             choice = ToolChoice.required if number == 1 and self.must_call else ToolChoice.auto
-        turn = self.recording.begin_turn(number, authority, choice)
+        turn = self.recording.begin_turn(authority)
         request = ModelRequest(
             messages=(self.prompt.encoded, *self.conversation.encoded()),
             tools=b"" if choice is ToolChoice.none else authority.schemas,

@@ -24,11 +24,10 @@ from interlock.questions.rows import Question, QuestionStatus, questions_of
 from interlock.redaction.redactor import MARK
 from interlock.sessions.models import Message, Role
 from interlock.sessions.transcript import has_own_context, read_messages_through_task, read_task_messages
-from interlock.tools.result import ToolResult
 from interlock.tools.tool import REPEATABLE
 
 READ_OWN = """
-SELECT id, kind, time_us, facts, content FROM events
+SELECT id, kind, time_us, facts FROM events
 WHERE stream = ? AND {of_task}
   AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%'
        OR kind = 'control.limit_reached')
@@ -103,10 +102,10 @@ class TaskHistory:
         for call in calls:
             known = self.calls.get(call.call_id)
             question = self.questions.get(call.call_id)
-            has_ended = known is not None and known.outcome is not None
+            has_ended = known is not None and known.has_ended
             if question is not None and question.status is QuestionStatus.open and not has_ended:
                 waiting[call.call_id] = question.id
-            elif (told := _known_result(call, known, question, mode)) is not None:
+            elif (told := _known_result(call, known, mode)) is not None:
                 answers.append((call.call_id, told))
             else:
                 to_run.append(call)
@@ -116,8 +115,7 @@ class TaskHistory:
 @dataclass(slots=True)
 class CallRecord:
     effect: str = ""
-    outcome: str | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    has_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +173,16 @@ def read_task_history(connection: DbConnection, session_id: str, task: str | Non
     asked = questions_of(connection, session_id, task)
     own = read_task_usage(connection, session_id, task or "", delegated=False)
     task_history = TaskHistory(
+        turns=_begun_turns(rows) if task else 0,
         seconds=_worked_seconds(rows),
         usage=read_task_usage(connection, session_id, task or ""),
         own_usage=sum(own.values(), NO_USAGE),
         questions={each.call_id: each for each in asked},
     )
-    for event_id, kind, _time_us, facts, content in rows:
-        fields = merge_payload(facts, content)
-        if kind == "turn.started":
+    for event_id, kind, _time_us, facts in rows:
+        fields = merge_payload(facts, None)
+        if kind == "turn.completed":
             task_history.last_turn = event_id
-            task_history.turns += task is not None
-        elif kind == "turn.completed":
             task_history.finish_reason = FinishReason(fields["finish_reason"])
         elif kind == "agent.started" and task_history.agent is None:
             task_history.agent = (fields["agent"], fields["agent_hash"])
@@ -258,47 +255,29 @@ def _worked_seconds(rows: Sequence[Row]) -> float:
     return max(0, total + last - began) / 1e6
 
 
+def _begun_turns(rows: Sequence[Row]) -> int:
+    """The completed turns, and for each attempt without one the turn in which it ended."""
+    turns, is_asked = 0, False
+    for _id, kind, *_ in rows:
+        if kind == "agent.started":
+            turns, is_asked = turns + is_asked, True
+        elif kind == "turn.completed":
+            turns, is_asked = turns + 1, False
+    return turns + is_asked
+
+
 def _take_down(calls: dict[str, CallRecord], kind: str, fields: Mapping[str, Any]) -> None:
     call = calls.setdefault(fields["call_id"], CallRecord())
     if kind == "tool_call.started":
         call.effect = fields["effect"]
     else:
-        call.outcome, call.fields = kind, fields
+        call.has_ended = True
 
 
-def _known_result(
-    call: RequestedCall, known: CallRecord | None, question: Question | None, mode: str
-) -> str | None:
-    """The result for the model; None if the call is to be run."""
-    if known is None or (known.outcome is None and not known.effect):
-        return _not_runnable(call, mode)
-    if known.outcome in ("tool_call.failed", "tool_call.denied"):
-        return _failure(known.fields, is_denial=known.outcome == "tool_call.denied")
-    if question is not None and question.status is QuestionStatus.answered:
-        return orjson.dumps(ToolResult(stdout=f"{question.result_text}\n").as_dict()).decode()
-    if known.effect in REPEATABLE:
-        return _not_runnable(call, mode)
-    if known.outcome == "tool_call.completed":
-        kept = ToolResult(stdout="The call was completed before a restart; its output was not kept.\n")
-        return orjson.dumps(kept.as_dict()).decode()
-    return unknown_outcome_result(call.name, mode)
-
-
-def _not_runnable(call: RequestedCall, mode: str) -> str | None:
+def _known_result(call: RequestedCall, known: CallRecord | None, mode: str) -> str | None:
+    """The result of a call without a message; None if it is to be run."""
+    if known is not None and known.effect and known.effect not in REPEATABLE:
+        return unknown_outcome_result(call.name, mode)
     if MARK in call.arguments:
         return not_run_result(call.name, mode, "its arguments contained a secret, which is not stored")
     return None
-
-
-def _failure(fields: Mapping[str, Any], *, is_denial: bool) -> str:
-    told = {
-        "ok": False,
-        "error_code": fields["error_code"],
-        "tool_name": fields["tool_name"],
-        "mode": fields["mode"],
-        "message": fields["error"],
-        "next_action": fields["next_action"],
-    }
-    if not is_denial:
-        told["error_class"] = fields["error_class"]
-    return orjson.dumps(told).decode()

@@ -16,16 +16,17 @@ from interlock.agent.events import TaskEnded, TurnCompleted
 from interlock.agent.limit_stops import LimitStop
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.model_turn import TurnRequest
-from interlock.agent.tool_calls import HeldMessage, ToolCallBatchResult, TurnScope
+from interlock.agent.tool_calls import DraftedMessage, ToolCallBatchResult, TurnScope
 from interlock.config.modes import ToolMode
 from interlock.core.errors import StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.log import task_events
 from interlock.log.event import Event
+from interlock.log.hash_chain import new_event_id
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
 from interlock.log.writer import EventLog
-from interlock.models.provider import FinishReason, ModelError, ModelReply, ToolChoice
+from interlock.models.provider import FinishReason, ModelError, ModelReply
 from interlock.policy.authority import Authority
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
@@ -97,8 +98,7 @@ class TaskRecorder:
             model=self._model,
         )
         draft = self._log.draft(started, self._scope)
-        # The first turn's event follows at once.
-        self._appender.hold(draft)
+        self._appender.append(draft)
         self._scope = EventScope(self._scope.task, draft.id)
 
     def earlier_turn(self, turn_id: str | None, authority: Authority) -> TurnScope:
@@ -121,17 +121,9 @@ class TaskRecorder:
         """Give the model the results of calls that an earlier attempt left open."""
         self._add_answers(end)
 
-    def begin_turn(self, turn: int, authority: Authority, tool_choice: ToolChoice) -> TurnScope:
-        started = task_events.TurnStarted(
-            turn=turn,
-            authority_digest=authority.digest,
-            model=self._model,
-            tool_choice=tool_choice.value,
-            messages=len(self._conversation),
-        )
-        draft = self._log.draft(started, self._scope)
-        self._appender.append(draft)
-        return self._turn_scope(EventScope(self._scope.task, draft.id), authority)
+    def begin_turn(self, authority: Authority) -> TurnScope:
+        """The scope of a turn's calls. Its event is recorded when the model has answered."""
+        return self._turn_scope(EventScope(self._scope.task, new_event_id()), authority)
 
     async def compact(self, *, reserved: int) -> None:
         """Compact the context. The cut is a message number, so all messages must have theirs first."""
@@ -159,8 +151,12 @@ class TaskRecorder:
         self._used += usage
         now = asyncio.get_running_loop().time()
         began, first = question.began, question.first_piece
+        message = self._draft_of(reply, turn.authority)
         completed = task_events.TurnCompletedEvent(
             turn=question.turn,
+            authority_digest=turn.authority.digest,
+            tool_choice=question.request.tool_choice.value,
+            messages=len(self._conversation),
             finish_reason=reply.finish_reason.value,
             tool_calls=len(reply.tool_calls),
             input_tokens=usage.input_tokens,
@@ -170,8 +166,11 @@ class TaskRecorder:
             model=self._model,
             agent=self._agent,
             actor=self._assignment.who,
+            redacted=message.redacted,
+            content=message.content,
+            calls=message.tool_calls,
         )
-        self._say(self._draft_of(reply, turn.authority), turn, completed)
+        self._say(message, self._log.draft(completed, self._scope, event_id=turn.scope.parent))
         return reply, usage
 
     def end_turn(
@@ -187,7 +186,8 @@ class TaskRecorder:
         """Record the end of a turn. `closing` is the answer, if it follows calls that were not run."""
         self._add_answers(end)
         if closing:
-            self._say(self._sessions.draft(Role.assistant, closing), turn)
+            message = self._sessions.draft(Role.assistant, closing)
+            self._say(message, self._log.draft(message.event(), turn.scope))
         return TurnCompleted(
             *(number, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
         )
@@ -256,14 +256,13 @@ class TaskRecorder:
         for answer in end.answers.values():
             self._add(answer)
 
-    def _add(self, held: HeldMessage) -> None:
+    def _add(self, held: DraftedMessage) -> None:
         if (entry := self._conversation.add(held.message)) is not None:
             self._unnumbered.append((held.draft, entry))
 
-    def _say(self, message: "StorableMessage", turn: TurnScope, *facts: Event) -> None:
-        drafts = [self._log.draft(event, turn.scope) for event in (*facts, message.event())]
-        self._appender.hold(*drafts)
-        self._add(HeldMessage(message.message(), drafts[-1]))
+    def _say(self, message: "StorableMessage", draft: EventDraft) -> None:
+        self._appender.hold(draft)
+        self._add(DraftedMessage(message.message(), draft))
         self._said = message.content
 
     def _draft_of(self, reply: ModelReply, authority: Authority) -> "StorableMessage":

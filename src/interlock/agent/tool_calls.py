@@ -62,8 +62,8 @@ class TurnScope:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldMessage:
-    """A message that the next append records. It has a number once the draft has one."""
+class DraftedMessage:
+    """A message and the event that has it, which gives it its number when it is written."""
 
     message: Message
     draft: EventDraft
@@ -73,7 +73,7 @@ class HeldMessage:
 class ToolCallBatchResult:
     """The result of a turn's calls: messages by call id, the limit reached, and open questions."""
 
-    answers: dict[str, HeldMessage] = field(default_factory=dict)
+    answers: dict[str, DraftedMessage] = field(default_factory=dict)
     stop: LimitStop | None = None
     # Calls that wait for a person, with the question each asked.
     waiting: dict[str, str] = field(default_factory=dict)
@@ -102,6 +102,7 @@ class ToolCallScheduler:
         self._control = control
         self._record = record
         self._begun: set[str] = set()
+        self._outcomes: dict[str, EventDraft] = {}
 
     async def run(
         self, calls: Sequence[RequestedCall], turn: TurnScope, end: ToolCallBatchResult
@@ -168,6 +169,8 @@ class ToolCallScheduler:
                         # Its question may be stored by now: resuming or ending the task finds it in the
                         # log.
                         continue
+                    if call.call_id in self._outcomes:
+                        continue
                     content = stopped_result(name, mode)
                 else:
                     is_refused = self._control.refusal_limit is not None
@@ -185,6 +188,7 @@ class ToolCallScheduler:
             lease_token=turn.lease_token,
             is_held=turn.is_held,
             appender=turn.appender,
+            outcome_recorded=lambda draft: self._outcomes.update({call.call_id: draft}),
             report_progress=lambda text: told.put(ToolProgress(call.call_id, text)),
         )
         asked = ToolCall(call.call_id, call.name, call.arguments)
@@ -213,8 +217,13 @@ class ToolCallScheduler:
         )
         self._control.call_used(result.used)
         envelope = result.as_dict()
-        told = {**envelope, "note": verdict.text} if isinstance(verdict, ModelHint) else envelope
-        end.answers[call.call_id] = self._message(call.call_id, orjson.dumps(told).decode(), turn)
+        if isinstance(verdict, ModelHint):
+            told = orjson.dumps({**envelope, "note": verdict.text}).decode()
+            end.answers[call.call_id] = self._message(call.call_id, told, turn)
+        else:
+            content = orjson.dumps(envelope).decode()
+            message = Message(0, Role.tool, content, 0, None, call.call_id)
+            end.answers[call.call_id] = DraftedMessage(message, self._outcomes[call.call_id])
         if isinstance(verdict, LimitStop):
             end.stop = end.stop or verdict
         failure = result.failure
@@ -229,11 +238,11 @@ class ToolCallScheduler:
             )
         return ToolResultInfo(call.call_id, name, envelope)
 
-    def _message(self, call_id: str, content: str, turn: TurnScope) -> HeldMessage:
+    def _message(self, call_id: str, content: str, turn: TurnScope) -> DraftedMessage:
         message = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
         draft = self._log.draft(message.event(), turn.scope)
         turn.appender.hold(draft)
-        return HeldMessage(message.message(), draft)
+        return DraftedMessage(message.message(), draft)
 
     def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
         arguments = self._redactor.value(shown_arguments(call.arguments))

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import orjson
+
 from interlock.agent.limits import LIMIT_NAMES
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import EventHeader
-from interlock.log.kinds import merge_payload
+from interlock.log.kinds import MESSAGE_KINDS, MessageAppended, merge_payload
+from interlock.log.task_events import TurnCompletedEvent
 from interlock.models.provider import ModelFault
 from interlock.sessions.models import Role
 
@@ -20,7 +23,7 @@ FROM events WHERE stream = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 HEAD = "SELECT seq FROM stream_heads WHERE stream = ?"
 CALLS_BEFORE = """
 SELECT content FROM events
-WHERE stream = ? AND seq < ? AND kind = 'message.appended' AND content LIKE '%"tool_calls":[%'
+WHERE stream = ? AND seq < ? AND kind = 'turn.completed' AND content LIKE '%"calls":[%'
 ORDER BY seq DESC LIMIT 5
 """
 ENDED_BY = """
@@ -91,7 +94,7 @@ def read_entries(
 
 def _entry_from_row(connection: DbConnection, row: Row) -> LogEntry:
     header, payload = EventHeader(*row[:7]), merge_payload(row[7], row[8])
-    is_message = header.kind == "message.appended" and row[8] is not None
+    is_message = header.kind in MESSAGE_KINDS and row[8] is not None
     message = _message(connection, header, payload) if is_message else None
     code = TaskEndCode.TASK_FAILED
     if header.kind == "task.finished" and payload.get("status") == "failed":
@@ -99,8 +102,18 @@ def _entry_from_row(connection: DbConnection, row: Row) -> LogEntry:
     return LogEntry(header, payload, message, code, is_erased=bool(row[9]))
 
 
-def _message(connection: DbConnection, header: EventHeader, payload: dict[str, Any]) -> EntryMessage:
+def _message(connection: DbConnection, header: EventHeader, payload: dict[str, Any]) -> EntryMessage | None:
     """The message that an event appended. The payload keeps the facts: the rest is the message's."""
+    if header.kind == TurnCompletedEvent.kind:
+        return EntryMessage(
+            Role.assistant, payload.pop("content", ""), payload.pop("calls", None) or [], None
+        )
+    if header.kind != MessageAppended.kind:
+        result = payload.pop("result", None)
+        if result is None:
+            return None
+        content = orjson.dumps(result).decode()
+        return EntryMessage(Role.tool, content, [], payload["call_id"], payload["tool_name"])
     content, calls = payload.pop("content"), payload.pop("tool_calls") or []
     role, call_id = payload["role"], payload["tool_call_id"]
     name = _name_of_call(connection, header, call_id or "") if role == Role.tool else ""
@@ -109,7 +122,7 @@ def _message(connection: DbConnection, header: EventHeader, payload: dict[str, A
 
 def _name_of_call(connection: DbConnection, header: EventHeader, call_id: str) -> str:
     for (content,) in connection.query(CALLS_BEFORE, (header.stream, header.seq)):
-        for call in merge_payload("{}", content)["tool_calls"]:
+        for call in merge_payload("{}", content)["calls"]:
             if call["id"] == call_id:
                 return str(call["name"])
     return "unknown"

@@ -34,14 +34,13 @@ PAUSE_SECONDS = 1.0
 MAX_HEADS = 500
 
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
-# The turn that may be streaming: the last one to start, if it has neither ended nor been answered.
-OPEN_TURN = """
-SELECT e.task, e.kind, e.facts FROM events e
-WHERE e.stream = ? AND (
-    e.kind IN ('turn.started', 'turn.completed', 'task.finished', 'task.cancelled')
-    OR e.kind = 'message.appended' AND e.facts LIKE '{"role":"assistant"%'
-)
-ORDER BY e.seq DESC LIMIT 1
+# The last task to start, if it has not ended, and its last turn.
+LAST_TASK = """
+SELECT task, kind FROM events
+WHERE stream = ? AND kind IN ('task.started', 'task.finished', 'task.cancelled') ORDER BY seq DESC LIMIT 1
+"""
+LAST_TURN = """
+SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1
 """
 
 
@@ -196,9 +195,10 @@ class SessionFeed(Generic[T]):
         self._reading: asyncio.Task[None] | None = None
         self._is_open = False
         self._may_have_grown = False
-        # The running turn according to the log: text of a later one waits until the log has reached it, and
-        # text that is stored already is not published again.
-        self._turn: tuple[str, int] | None = None
+        # The running task, its last completed turn and the calls of that without a result, as published.
+        self._task: str | None = None
+        self._turn = 0
+        self._open_calls: set[str] = set()
         self._telling = telling
         self._open = PartialAnswer()
         self._text_is_due = False
@@ -214,11 +214,11 @@ class SessionFeed(Generic[T]):
     async def _find_beginning(self) -> None:
         self._live.subscribe(self.session_id, self)
 
-        def read(connection: DbConnection) -> tuple[int, tuple[str, int] | None]:
+        def read(connection: DbConnection) -> tuple[int, str | None, int]:
             require_session(connection, self.session_id)
-            return read_head(connection, self.session_id), _open_turn(connection, self.session_id)
+            return read_head(connection, self.session_id), *_running_task(connection, self.session_id)
 
-        self.seq, self._turn = await self._database.read(read)
+        self.seq, self._task, self._turn = await self._database.read(read)
         self._is_open, self._beginning = True, None
         self.wake()
 
@@ -245,7 +245,7 @@ class SessionFeed(Generic[T]):
 
     def on_remote_change(self) -> None:
         running = self._live.running_buffer(self.session_id)
-        if running is None or running.place != self._turn:
+        if running is None or not self._is_due(running):
             # The other process's log says which turn it belongs to, or how it ended.
             self.wake()
         else:
@@ -305,21 +305,32 @@ class SessionFeed(Generic[T]):
                 return
 
     def _note(self, entry: LogEntry) -> str:
-        """Track the running turn. Returns the published part of a text that is stored now."""
-        task = entry.header.task
-        if entry.kind == "turn.started" and task is not None:
-            self._turn = (task, int(entry.payload.get("turn", 0)))
-        is_answer = entry.message is not None and entry.message.role == "assistant"
-        if is_answer or entry.kind in {"task.finished", "task.cancelled"}:
-            self._turn = None
+        """Track the running task. Returns the published part of a text that is stored now."""
+        task, said = entry.header.task, entry.message
+        if entry.kind == "task.started" and task != self._task:
+            self._task, self._turn = task, 0
+        if said is not None and said.role == "tool":
+            self._open_calls.discard(said.tool_call_id or "")
+        is_end = entry.kind in {"task.finished", "task.cancelled"}
+        if is_end or (said is not None and said.role == "assistant"):
+            if is_end:
+                self._task = None
+            elif said is not None and task == self._task:
+                self._turn = int(entry.payload.get("turn", self._turn))
+                self._open_calls = {str(call["id"]) for call in said.tool_calls}
             return self._open.close()
         return ""
+
+    def _is_due(self, running: RunningTextBuffer) -> bool:
+        """Whether everything before the text was published, and the text is not stored yet."""
+        is_new = running.task_id == self._task and running.turn > self._turn
+        return is_new and not self._open_calls
 
     def _deliver_text(self) -> None:
         self._text_is_due = False
         running = self._live.running_buffer(self.session_id)
-        # Text of a turn that the feed has not read yet is published after that: the log wakes the feed.
-        if running is None or running.place != self._turn:
+        # The log wakes the feed when it has what comes before the text.
+        if running is None or not self._is_due(running):
             return
         grown = self._open.more(running)
         if grown is not None:
@@ -338,11 +349,12 @@ class SessionFeed(Generic[T]):
         )
 
 
-def _open_turn(connection: DbConnection, session_id: str) -> tuple[str, int] | None:
-    for task, kind, facts in connection.query(OPEN_TURN, (session_id,)):
-        if kind == "turn.started" and task is not None:
-            return str(task), int(orjson.loads(facts).get("turn", 0))
-    return None
+def _running_task(connection: DbConnection, session_id: str) -> tuple[str | None, int]:
+    for task, kind in connection.query(LAST_TASK, (session_id,)):
+        if kind == "task.started":
+            turns = connection.query(LAST_TURN, (session_id, task))
+            return str(task), int(orjson.loads(turns[0][0]).get("turn", 0)) if turns else 0
+    return None, 0
 
 
 @dataclass(frozen=True, slots=True)

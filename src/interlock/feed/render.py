@@ -32,11 +32,9 @@ def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:
         # Messages between two agents are no part of the conversation; the tree shows them.
         yield FeedItemType.event, event_data(entry)
         return
+    if said is not None and entry.kind in {"turn.completed", "tool_call.completed", "tool_call.failed"}:
+        yield FeedItemType.event, event_data(entry)
     match entry.kind:
-        case "message.appended" if said is not None and said.role == Role.assistant:
-            yield from _answer_pieces(said, task, shown)
-        case "message.appended" if said is not None and said.role == Role.tool:
-            yield _result_piece(entry, said)
         case "tool_call.denied":
             yield FeedItemType.tool_denied, _denial(entry.payload)
         case "ask_user.asked":
@@ -49,6 +47,10 @@ def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:
             yield _ended(entry, entry.code, entry.payload.get("reason") or "the task failed")
         case "task.cancelled":
             yield _ended(entry, TaskEndCode.CANCELLED, _cancelled_sentence(entry.payload))
+        case _ if said is not None and said.role == Role.assistant:
+            yield from _answer_pieces(said, task, shown)
+        case _ if said is not None and said.role == Role.tool:
+            yield _result_piece(entry, said)
         case _:
             yield FeedItemType.event, event_data(entry)
 
@@ -159,6 +161,6 @@ def event_data(entry: LogEntry) -> EventData:
         "parent": header.parent,
         "payload": entry.payload,
     }
-    if entry.message is not None:
+    if entry.message is not None and entry.kind == "message.appended":
         data["message"] = {"role": entry.message.role, "content": entry.message.content}
     return data

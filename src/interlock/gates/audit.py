@@ -54,9 +54,11 @@ def intent_event(cleared: ClearedCall, arguments: Redacted, seal: str) -> Event:
     )
 
 
-def outcome_event(cleared: ClearedCall, outcome: CallOutcome) -> Event:
+def outcome_event(cleared: ClearedCall, outcome: CallOutcome, *, in_turn: bool) -> Event:
+    """`in_turn`: the result is a message of the transcript."""
     result = outcome.result
     fields: dict[str, Any] = {
+        "result": result.as_dict() if in_turn else None,
         "call_id": cleared.call_id,
         "tool_name": cleared.tool.name,
         "mode": cleared.authority.mode.value,
@@ -78,10 +80,17 @@ def outcome_event(cleared: ClearedCall, outcome: CallOutcome) -> Event:
 
 
 def refusal_event(
-    call: ToolCall, refusal: Refusal, authority: Authority, arguments: Redacted, tool: BaseTool | None
+    call: ToolCall,
+    refusal: Refusal,
+    authority: Authority,
+    arguments: Redacted,
+    tool: BaseTool | None,
+    *,
+    in_turn: bool,
 ) -> Event:
     """`refusal` is redacted. `tool` is the requested one, if it exists."""
     fields: dict[str, Any] = {
+        "result": refusal.result().as_dict() if in_turn else None,
         "call_id": call.call_id,
         "mode": authority.mode.value,
         "authority_digest": authority.digest,

@@ -81,8 +81,10 @@ class CallContext:
     is_held: Callable[[], bool] = lambda: True
     # False: a person at the command line chose the mode of this call, whatever the session's is.
     follows_session: bool = True
-    # The appends of the caller's task. Without it, a call's events follow no others.
+    # The appends of the caller's task. Without it, a call belongs to no turn.
     appender: TaskAppender | None = None
+    # Called with the outcome's event when it is on disk.
+    outcome_recorded: Callable[[EventDraft], None] = lambda _draft: None
 
 
 class CurrentPolicy(Protocol):
@@ -226,8 +228,15 @@ class ToolRunner:
         has_masks = has_masks or refusal.redacted or refusal.requested_name != call.name
         told = replace(refusal, failure=failure, redacted=has_masks)
         entry = self._registry.get(call.name)
-        event = refusal_event(call, told, authority, arguments, entry.tool if entry else None)
-        cancelled = await self._append(event, context)
+        event = refusal_event(
+            call,
+            told,
+            authority,
+            arguments,
+            entry.tool if entry else None,
+            in_turn=context.appender is not None,
+        )
+        cancelled = await self._append_outcome(event, context)
         if cancelled is not None:
             raise cancelled
         return told.result()
@@ -268,8 +277,10 @@ class ToolRunner:
         """The intent and the outcome, both or neither."""
         intent = self._log.draft(await self._intent(cleared, context), context.scope)
         inside = EventScope(context.scope.task, intent.id)
-        outcome_draft = self._log.draft(outcome_event(cleared, outcome), inside)
+        event = outcome_event(cleared, outcome, in_turn=context.appender is not None)
+        outcome_draft = self._log.draft(event, inside)
         cancelled = await self._write_intent(cleared, context, intent, outcome_draft)
+        context.outcome_recorded(outcome_draft)
         if cancelled is not None:
             raise cancelled
 
@@ -304,13 +315,17 @@ class ToolRunner:
     async def _record_outcome(
         self, cleared: ClearedCall, outcome: CallOutcome, context: CallContext
     ) -> None:
-        cancelled = await self._append(outcome_event(cleared, outcome), context)
+        event = outcome_event(cleared, outcome, in_turn=context.appender is not None)
+        cancelled = await self._append_outcome(event, context)
         if cancelled is not None:
             raise cancelled
 
-    async def _append(self, event: Event, context: CallContext) -> _Cancelled:
+    async def _append_outcome(self, event: Event, context: CallContext) -> _Cancelled:
         """Wait until the event is durable; returns the cancellation that came meanwhile."""
-        return await self._write(context, self._log.draft(event, context.scope))
+        draft = self._log.draft(event, context.scope)
+        cancelled = await self._write(context, draft)
+        context.outcome_recorded(draft)
+        return cancelled
 
     async def _write_intent(
         self, cleared: ClearedCall, context: CallContext, *drafts: EventDraft

@@ -17,6 +17,11 @@ class Event:
     outside: ClassVar[tuple[str, ...] | None] = None
 
     @property
+    def is_message(self) -> bool:
+        """Whether its content is a message of the transcript."""
+        return False
+
+    @property
     def searchable_text(self) -> str:
         """The text by which people find the event, redacted; it is erased with the content."""
         return ""

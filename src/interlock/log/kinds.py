@@ -15,7 +15,7 @@ from interlock.log.channel_events import CHANNEL_EVENTS
 from interlock.log.event import Event, field_reader_of
 from interlock.log.mcp_events import MCP_EVENTS
 from interlock.log.run_events import RUN_EVENTS
-from interlock.log.task_events import TASK_EVENTS
+from interlock.log.task_events import TASK_EVENTS, TurnCompletedEvent
 from interlock.log.worker_events import PROCESS_EVENTS
 
 SYSTEM_STREAM = "system"
@@ -82,7 +82,10 @@ class SessionDeleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAppended(Event):
-    """A message of the transcript, redacted by `make_storable`."""
+    """A message of the transcript that no turn and no outcome of a call has, redacted by `make_storable`.
+
+    With the role `tool` it is the result of a call without an outcome, or replaces that of the outcome.
+    """
 
     kind = "message.appended"
     erasable = ("content", "tool_calls")
@@ -92,6 +95,10 @@ class MessageAppended(Event):
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     redacted: bool = False
+
+    @property
+    def is_message(self) -> bool:
+        return True
 
     @property
     def searchable_text(self) -> str:
@@ -207,9 +214,20 @@ class ToolCallStarted(ToolCallEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallCompleted(ToolCallEvent):
+class ToolCallOutcome(ToolCallEvent):
+    """`result` is the tool's message in the transcript, redacted and bounded; None outside of a turn."""
+
+    result: dict[str, Any] | None = None
+
+    @property
+    def is_message(self) -> bool:
+        return self.result is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallCompleted(ToolCallOutcome):
     kind = "tool_call.completed"
-    erasable = ("output_hash", "files")
+    erasable = ("result", "output_hash", "files")
     outside = ("call_id", "files")
     latency_ms: float
     exit_code: int
@@ -220,11 +238,11 @@ class ToolCallCompleted(ToolCallEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallFailed(ToolCallEvent):
+class ToolCallFailed(ToolCallOutcome):
     """A refused call has its arguments here; of a call that ran, `tool_call.started` has them."""
 
     kind = "tool_call.failed"
-    erasable = ("requested_name", "error", "next_action", "arguments")
+    erasable = ("result", "requested_name", "error", "next_action", "arguments")
     # The arguments were redacted before they were cut.
     outside = ("call_id", "requested_name", "error", "next_action")
     requested_name: str
@@ -411,6 +429,22 @@ KINDS: dict[str, type[Event]] = {
         *RUN_EVENTS,
     )
 }
+
+
+# The events whose content can be a message of the transcript.
+MESSAGE_KINDS = (
+    MessageAppended.kind,
+    TurnCompletedEvent.kind,
+    ToolCallCompleted.kind,
+    ToolCallFailed.kind,
+    ToolCallDenied.kind,
+)
+# The SQL condition for a row of `events` that is a message, as `Event.is_message`.
+IS_MESSAGE = """
+content IS NOT NULL AND (kind IN ('message.appended', 'turn.completed')
+    OR kind IN ('tool_call.completed', 'tool_call.failed', 'tool_call.denied')
+        AND content LIKE '{"result":{%')
+"""
 
 
 def merge_payload(facts: str | bytes, content: str | bytes | None) -> dict[str, Any]:

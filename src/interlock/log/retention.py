@@ -16,12 +16,12 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
+    MESSAGE_KINDS,
     SYSTEM_STREAM,
     AskUserAnswered,
     AskUserAsked,
     AskUserExpired,
     LogErased,
-    MessageAppended,
     merge_payload,
 )
 from interlock.log.run_events import RUN_EVENTS
@@ -61,12 +61,14 @@ SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS
 """
 
 # Messages that belong to no task: a person's, and the replies to it up to the next one.
-LOOSE_MESSAGES = """
+_MESSAGES = ", ".join(f"'{kind}'" for kind in MESSAGE_KINDS)
+LOOSE_MESSAGES = f"""
 SELECT e.seq, e.facts, e.time_us FROM events e
 LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
-WHERE e.stream = ? AND e.kind = 'message.appended' AND e.content IS NOT NULL AND t.id IS NULL
+WHERE e.stream = ? AND e.kind IN ({_MESSAGES}) AND e.content IS NOT NULL
+    AND t.id IS NULL
 ORDER BY e.seq
-"""
+"""  # noqa: S608 - a constant
 
 STREAMS = """
 SELECT stream FROM stream_heads WHERE stream > ? AND closed_us IS NULL ORDER BY stream LIMIT ?
@@ -210,9 +212,9 @@ def _planned(connection: DbConnection, stream: str, before_us: int) -> list[list
     others: list[list[Row]] = []
     for row in connection.query(OLD, (stream, before_us, before_us)):
         seq, kind, _, task = row
-        if kind != MessageAppended.kind and kind not in _QUESTION_KINDS:
+        if kind not in MESSAGE_KINDS and kind not in _QUESTION_KINDS:
             others.append([row])
-        elif task is not None or kind != MessageAppended.kind or seq < end:
+        elif task is not None or kind not in MESSAGE_KINDS or seq < end:
             words.setdefault(task, []).append(row)
     batches: list[list[Row]] = [[]]
     for whole in (*words.values(), *others):
@@ -237,7 +239,7 @@ def _erasing(
         rows = _still_there(connection, stream, batch)
         if not rows:
             return None
-        messages = [(stream, seq) for seq, kind, *_ in rows if kind == MessageAppended.kind]
+        messages = [(stream, seq) for seq, kind, *_ in rows if kind in MESSAGE_KINDS]
         intents = sorted({parent for _, kind, parent, _ in rows if kind in _QUESTION_KINDS})
         connection.change_many(ERASE_TEXT, messages)
         connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])

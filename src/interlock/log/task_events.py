@@ -1,6 +1,7 @@
 """The kinds of events about tasks: their agents, turns, limits and retries."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from interlock.log.event import Event
 
@@ -123,25 +124,20 @@ class AgentFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStarted(Event):
-    """One model call and the tool calls it requests. `tool_choice` and the digest say what was offered."""
-
-    kind = "turn.started"
-    outside = ()
-    turn: int
-    authority_digest: str
-    model: str
-    tool_choice: str
-    messages: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompletedEvent(Event):
-    """The model answered. `agent` and `actor`, for whom it works, may be empty."""
+    """The model answered: what it was offered, what it used, and its message, redacted by `make_storable`.
+
+    The calls that it requests are below it: its id is made when the turn begins. `agent` and `actor`, for
+    whom it works, may be empty.
+    """
 
     kind = "turn.completed"
+    erasable = ("content", "calls")
     outside = ("agent", "actor")
     turn: int
+    authority_digest: str = ""
+    tool_choice: str = "auto"
+    messages: int = 0
     finish_reason: str
     tool_calls: int
     input_tokens: int
@@ -151,6 +147,17 @@ class TurnCompletedEvent(Event):
     model: str = ""
     agent: str = ""
     actor: str = ""
+    redacted: bool = False
+    content: str = ""
+    calls: list[dict[str, Any]] | None = None
+
+    @property
+    def is_message(self) -> bool:
+        return True
+
+    @property
+    def searchable_text(self) -> str:
+        return self.content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +262,6 @@ TASK_EVENTS = (
     AgentStarted,
     AgentCompleted,
     AgentFailed,
-    TurnStarted,
     TurnCompletedEvent,
     ContextCompacted,
     ControlLimitReached,

@@ -38,7 +38,6 @@ ORDER BY seq LIMIT ?
 _ENDS = {
     "task.started": {"task.finished", "task.cancelled", "task.waiting"},
     "agent.started": {"agent.completed", "agent.failed"},
-    "turn.started": {"turn.completed"},
     "run.started": {"run.finished", "run.stopped"},
     "node.entered": {"node.completed", "node.failed"},
     "tool_call.started": {
@@ -51,7 +50,7 @@ _ENDS = {
 _TASK_ENDS = {"task.finished", "task.cancelled"}
 _ANSWERS = {"ask_user.answered", "ask_user.expired"}
 # These sum up the tokens of all turns below them.
-_SCOPES = {"run.started", "node.entered", "task.queued", "task.started", "agent.started", "turn.started"}
+_SCOPES = {"run.started", "node.entered", "task.queued", "task.started", "agent.started", "turn.completed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +187,10 @@ def _add_up(entries: list[_Entry], cost_of: CostOf) -> None:
     """Children follow their parents, so in reverse order every sum is complete."""
     for entry in reversed(entries):
         if entry.kind == "turn.completed":
-            entry.used = dict([turn_usage(entry.node["payload"])])
-        if entry.kind in _SCOPES or entry.kind == "turn.completed":
+            _lasted(entry, entry)
+            model, tokens = turn_usage(entry.node["payload"])
+            entry.used[model] = entry.used.get(model, NO_USAGE) + tokens
+        if entry.kind in _SCOPES:
             entry.node |= _totals(entry.used, cost_of)
         if entry.above is not None:
             above = entry.above.used

@@ -47,6 +47,7 @@ from interlock.questions.rows import (
 )
 from interlock.questions.widgets import Widget, document_of, read_widget
 from interlock.redaction.redactor import Redacted, Redactor
+from interlock.tools.result import ToolFailure, ToolResult
 
 MAX_OPEN = 20
 MAX_WHO = 200
@@ -321,7 +322,9 @@ def _close(transaction: Transaction, question: Question, status: QuestionStatus)
 
 
 def _completed(question: Question, *, redacted: bool) -> ToolCallCompleted:
+    result = ToolResult(stdout=f"{question.result_text}\n")
     return ToolCallCompleted(
+        result=result.as_dict(),
         call_id=question.call_id,
         tool_name=question.tool_name,
         mode=question.mode,
@@ -337,16 +340,25 @@ def _completed(question: Question, *, redacted: bool) -> ToolCallCompleted:
 
 def _cancelled(question: Question, *, redacted: bool) -> ToolCallFailed:
     code = ErrorCode.CANCELLED
+    failure = ToolFailure(
+        error_code=code,
+        error_class=code.error_class,
+        tool_name=question.tool_name,
+        mode=question.mode,
+        message=f"{question.tool_name}: the question was closed without an answer: {question.close_reason}",
+        next_action="Continue without the answer, or ask again if you still need it.",
+    )
     return ToolCallFailed(
+        result=ToolResult(exit_code=1, failure=failure).as_dict(),
         call_id=question.call_id,
         tool_name=question.tool_name,
         mode=question.mode,
         authority_digest=question.authority_digest,
         redacted=redacted,
         requested_name=question.tool_name,
-        error=f"{question.tool_name}: the question was closed without an answer: {question.close_reason}",
+        error=failure.message,
         error_code=code.value,
         error_class=code.error_class.value,
         latency_ms=question.waited_ms,
-        next_action="Continue without the answer, or ask again if you still need it.",
+        next_action=failure.next_action,
     )

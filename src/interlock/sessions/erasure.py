@@ -15,7 +15,7 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection
 from interlock.db.leases import LIVE, session_lease
 from interlock.log.hash_chain import now_us
-from interlock.log.kinds import SYSTEM_STREAM, LogErased, merge_payload
+from interlock.log.kinds import IS_MESSAGE, SYSTEM_STREAM, LogErased, merge_payload
 from interlock.log.retention import number_ranges
 from interlock.log.writer import EventLog, Transaction
 
@@ -47,9 +47,7 @@ TO_COVER = """
 SELECT seq, time_us, content IS NOT NULL FROM events
 WHERE stream = ? AND (content IS NOT NULL OR content_hash IS NULL) ORDER BY seq
 """
-COUNT_MESSAGES = """
-SELECT count(*) FROM events WHERE stream = ? AND kind = 'message.appended' AND content IS NOT NULL
-"""
+COUNT_MESSAGES = f"SELECT count(*) FROM events WHERE stream = ? AND {IS_MESSAGE}"  # noqa: S608 - a constant
 ERASE_REST = (
     "DELETE FROM event_texts WHERE stream = ?",
     "UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL WHERE session_id = ?",

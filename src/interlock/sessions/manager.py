@@ -36,7 +36,7 @@ from interlock.sessions.models import (
     session_from_row,
 )
 from interlock.sessions.storable_message import StorableMessage, make_storable, require_session
-from interlock.sessions.transcript import read_messages
+from interlock.sessions.transcript import in_call_order, read_messages
 
 _log = StructuredLogger(__name__)
 
@@ -254,7 +254,7 @@ class SessionManager:
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """The messages for the model: all of them, tool results and denials included."""
-        return await self._database.read(lambda db: read_messages(db, session_id, after_seq))
+        return in_call_order(await self._database.read(lambda db: read_messages(db, session_id, after_seq)))
 
     async def history(self, session_id: str) -> list[Message]:
         """The messages for people: without tool results and empty messages."""

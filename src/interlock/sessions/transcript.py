@@ -5,16 +5,20 @@ model gets the messages of each task together, in the order of the tasks, and no
 the running task.
 """
 
+from collections.abc import Iterable
+
+import orjson
+
 from interlock.db.driver import DbConnection, Row
-from interlock.log.kinds import merge_payload
+from interlock.log.kinds import IS_MESSAGE, merge_payload
+from interlock.log.task_events import TurnCompletedEvent
 from interlock.sessions.models import Message, Role
 from interlock.sessions.storable_message import require_session
 
 # An erased message has no content.
-_MESSAGES = """
-SELECT seq, facts, content, time_us, task FROM events
-WHERE stream = ? AND kind = 'message.appended' AND content IS NOT NULL
-"""
+_MESSAGES = f"""
+SELECT seq, kind, facts, content, time_us, task FROM events WHERE stream = ? AND {IS_MESSAGE}
+"""  # noqa: S608 - a constant
 READ_ALL_MESSAGES = f"{_MESSAGES} AND seq > ? ORDER BY seq LIMIT ?"
 READ_MESSAGES = f"{_MESSAGES} AND seq > ? AND coalesce(task, '') NOT LIKE '%.%' ORDER BY seq LIMIT ?"
 READ_OF_TASK = f"{_MESSAGES} AND task = ? AND seq >= ? ORDER BY seq"
@@ -59,13 +63,13 @@ def read_messages_through_task(
         return read_task_messages(connection, session_id, 0, task)
     rows = connection.query(READ_ALL_MESSAGES, (session_id, 0, NO_LIMIT))
     if task is None:
-        return [_message(row) for row in rows]
+        return in_call_order(map(_message, rows))
     rows = [row for row in rows if not is_subtask(row[-1])]
     places: dict[str, int] = {}
     placed = [(_place(row, places), row) for row in rows]
     last = places.get(task, 0)
     told = sorted((place, row[0], row) for place, row in placed if place <= last)
-    return [_message(row) for _place_, _seq, row in told]
+    return in_call_order(_message(row) for _place_, _seq, row in told)
 
 
 def read_message(connection: DbConnection, session_id: str, seq: int) -> Message | None:
@@ -79,7 +83,21 @@ def read_task_messages(
 ) -> list[Message]:
     """Only that task's own, from its message on."""
     rows = connection.query(READ_OF_TASK, (session_id, task, message_seq))
-    return [_message(row) for row in rows]
+    return in_call_order(map(_message, rows))
+
+
+def in_call_order(messages: Iterable[Message]) -> list[Message]:
+    """The same with the last result of each call behind the message that requested it, in their order."""
+    given = list(messages)
+    results = {message.tool_call_id: message for message in given if message.role is Role.tool}
+    ordered: list[Message] = []
+    for message in given:
+        if message.role is not Role.tool:
+            asked = [str(call["id"]) for call in message.tool_calls or ()]
+            ordered += (message, *(results.pop(call_id) for call_id in asked if call_id in results))
+        elif results.pop(message.tool_call_id, None) is not None:
+            ordered.append(message)
+    return ordered
 
 
 def _place(row: Row, places: dict[str, int]) -> int:
@@ -89,8 +107,13 @@ def _place(row: Row, places: dict[str, int]) -> int:
 
 
 def _message(row: Row) -> Message:
-    seq, facts, content, time_us, _task = row
+    seq, kind, facts, content, time_us, _task = row
     said = merge_payload(facts, content)
+    if kind == TurnCompletedEvent.kind:
+        return Message(seq, Role.assistant, said["content"], time_us, said["calls"], None)
+    if "result" in said:
+        result = orjson.dumps(said["result"]).decode()
+        return Message(seq, Role.tool, result, time_us, None, said["call_id"])
     return Message(
         seq, Role(said["role"]), said["content"], time_us, said["tool_calls"], said["tool_call_id"]
     )

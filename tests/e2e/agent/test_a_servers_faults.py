@@ -73,8 +73,6 @@ async def test_500_then_success(harness, server):
 async def test_429_waits_as_long_as_the_server_asks(harness, server):
     (waited,) = await asked_again(harness, server, refused(429, "slow down", Retry_After="1.5"))
     assert (waited["error_class"], waited["delay_seconds"]) == ("rate_limited", 1.5)
-    began, again = [told.seq for told in harness.events("turn.started", "turn.completed")]
-    assert again > began
     (turn,) = harness.events("turn.completed")
     assert turn.fields["latency_ms"] >= 1500
 

@@ -224,7 +224,7 @@ def phases_of(begun: Begun) -> list[tuple[str, int]]:
     outcome = first("tool_call.completed", call_id="write_0")
     return [
         ("after", first("task.started")),
-        ("after", first("turn.started")),
+        ("after", first("agent.started")),
         ("before", outcome),
         ("after", outcome),
         ("after", first("ask_user.asked")),

@@ -90,7 +90,7 @@ async def test_a_task_of_three_turns_hangs_under_its_worker_and_every_call_under
     attempt = the(worker, "task.started")
     assert attempt["payload"]["worker"] == worker["payload"]["worker"]
     agent = the(attempt, "agent.started")
-    turns = [child for child in agent["children"] if child["kind"] == "turn.started"]
+    turns = [child for child in agent["children"] if child["kind"] == "turn.completed"]
     assert [kinds(turn).count("tool_call.started") for turn in turns] == [1, 2, 1, 0]
     assert_every_call_has_its_turn(harness.events(session=session), calls=4)
     plain = await harness.run("events", "tree", session, "--processes", "--task", task.id)
@@ -105,11 +105,11 @@ def assert_every_call_has_its_turn(events, calls):
     known = {event.id: event for event in events}
     turn, seen = None, 0
     for event in events:
-        if event.kind == "turn.started":
+        if event.kind == "turn.completed":
             turn = event
         if event.kind.startswith("tool_call."):
             above = known[event.parent]
-            while above.kind != "turn.started":
+            while above.kind != "turn.completed":
                 above = known[above.parent]
             assert above is turn, (event.kind, above.fields["turn"], turn.fields["turn"])
             seen += event.kind == "tool_call.started"
@@ -143,7 +143,7 @@ async def test_a_task_whose_worker_was_killed_stands_under_both(harness, server,
     attempts = [the(the(spawned, "worker.started"), "task.started") for spawned in (killed, other)]
     assert [attempt["payload"]["attempt"] for attempt in attempts] == [1, 2]
     of_first, of_second = ([node["kind"] for node in walk([attempt])] for attempt in attempts)
-    assert (of_first.count("turn.started"), of_first.count("tool_call.started")) == (2, 2)
+    assert (of_first.count("turn.completed"), of_first.count("tool_call.started")) == (2, 2)
     assert of_second.count("tool_call.started") == 1
     assert of_first[-1] == "tool_call.interrupted"
     assert of_second[-1] == "task.finished"

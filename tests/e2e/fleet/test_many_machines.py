@@ -104,7 +104,7 @@ async def test_a_cancel_reaches_whichever_worker_it_is_at_once(tmp_path, postgre
         async with page(fleet) as client:
             session_id = (await client.ask("session.create"))["session"]["id"]
             task_id = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]["id"]
-            await client.until(lambda frame: frame["data"].get("kind") == "turn.started")
+            await client.until(lambda frame: frame["data"].get("kind") == "agent.started")
             began = time.monotonic()
             await client.ask("chat.cancel", session_id=session_id)
             end = await client.until_end(task_id)

@@ -128,7 +128,7 @@ def test_verify_and_export(server, page, looked):
         page.get_by_role("button", name="Export all events").click()
     lines = [json.loads(line) for line in downloading.value.path().read_text().splitlines()]
     kinds = json.dumps(lines)
-    assert all(kind in kinds for kind in ("tool_call.denied", "turn.started", "auth.login"))
+    assert all(kind in kinds for kind in ("tool_call.denied", "turn.completed", "auth.login"))
     page.goto(f"{server.origin}/#/activity/{looked}")
     with page.expect_download() as downloading:
         page.get_by_role("button", name="Export session").click()

@@ -48,7 +48,7 @@ async def test_a_whole_conversation(new_bot, telegram, tmp_path):
     session = bot.interlock("sessions", "list", "--json")
     tree = bot.interlock("events", "tree", json.loads(session)[0]["id"])
     places = [
-        tree.index(kind) for kind in ("task.queued", "turn.started", "tool_call.denied", "reply.sent")
+        tree.index(kind) for kind in ("task.queued", "turn.completed", "tool_call.denied", "reply.sent")
     ]
     assert places == sorted(places)
     assert '"ok": true' in bot.interlock("events", "verify", "--json")
@@ -139,7 +139,7 @@ async def test_the_way_of_a_message_can_be_read_from_the_supervisor_down_to_the_
     node = supervisor
     for kind in way:
         [node] = [child for child in node["children"] if child["kind"] == kind]
-    turns = [child for child in node["children"] if child["kind"] == "turn.started"]
+    turns = [child for child in node["children"] if child["kind"] == "turn.completed"]
     calls = [[child["kind"] for child in turn["children"]].count("tool_call.started") for turn in turns]
     assert calls == [1, 1, 0]
     [sent] = bot.events("reply.sent")

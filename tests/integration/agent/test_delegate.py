@@ -74,8 +74,8 @@ async def test_its_events_are_nested_under_the_call_that_handed_it_over(harness)
     with ada.agent_runtime.runtime.database.reading() as connection:
         roots = build_tree(iter_stream(connection, session))
     (queued,) = [root for root in roots if root.stored.header.kind == "task.queued"]
-    path = ["task.started", "agent.started", "turn.started", "tool_call.started", "agent.started"]
-    path += ["turn.started", "tool_call.started", "tool_call.completed"]
+    path = ["task.started", "agent.started", "turn.completed", "tool_call.started", "agent.started"]
+    path += ["turn.completed", "tool_call.started", "tool_call.completed"]
     node = queued
     for kind in path:
         node = next(child for child in node.children if child.stored.header.kind == kind)
@@ -198,7 +198,7 @@ async def test_cancelling_a_task_ends_what_it_handed_over(harness):
     ada = await harness([hand(), "ok"], ["sleep:60000"])
     session = await ada.session()
     saying = asyncio.create_task(ada.say(session))
-    while len(ada.payloads(session, "turn.started")) < 2:
+    while len(ada.payloads(session, "agent.started")) < 2:
         await asyncio.sleep(0.01)
     (task,) = await ada.agent_runtime.tasks.list_tasks(session_id=session)
     await ada.agent_runtime.tasks.cancel(task.id, who="ada")
@@ -251,7 +251,7 @@ async def test_a_child_that_meets_a_store_that_is_away_leaves_off_with_its_task(
     ada = await harness([hand(), "msg:I see."], [slow], DATABASE_BUSY_TIMEOUT_SECONDS="1")
     session = await ada.session()
     saying = asyncio.create_task(ada.say(session))
-    while len(ada.payloads(session, "turn.started")) < 2:
+    while len(ada.payloads(session, "agent.started")) < 2:
         await asyncio.sleep(0.01)
     path = ada.agent_runtime.runtime.database.config.path
     with closing(sqlite3.connect(path)) as locker, capture_logs() as logs:

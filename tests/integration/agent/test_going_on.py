@@ -70,6 +70,10 @@ async def left_behind(harness, *calls: tuple[str, dict]) -> str:
     return session
 
 
+def in_turn(harness, session: str) -> CallContext:
+    return CallContext(session, appender=harness.runtime.log.appender(session))
+
+
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])
 async def test_an_answer_that_was_given_is_not_asked_for_again(harness, finish):
     """The process ended between the answer and the end of its task."""
@@ -83,7 +87,7 @@ async def test_an_answer_that_was_given_is_not_asked_for_again(harness, finish):
     assert events[-1].status == ("failed" if finish == "content_filter" else "done")
     assert bool(events[-1].sentence) is (finish != "stop")
     messages = await harness.runtime.sessions.transcript(session)
-    assert [message.role for message in messages] == [Role.user, Role.assistant]
+    assert [message.role for message in messages] == [Role.user, Role.assistant, Role.assistant]
 
 
 async def test_calls_that_never_began_are_run(harness):
@@ -131,18 +135,17 @@ async def begin(harness, session: str, tool: str, arguments: dict) -> None:
 
 
 async def test_what_was_done_and_not_told_is_not_done_again(harness):
-    """The process ended between the outcome and the message about it."""
+    """The process ended after the outcome, which has the result."""
     session = await left_behind(harness, ("write_file", {"path": "x", "content": "1"}))
     authority = await harness.runtime.authority(ToolMode.coding)
     done = await harness.runtime.runner.call(
-        ToolCall("c0", "write_file", {"path": "x", "content": "1"}), authority, CallContext(session)
+        ToolCall("c0", "write_file", {"path": "x", "content": "1"}), authority, in_turn(harness, session)
     )
     assert done.ok
     (harness.root / "x").write_text("changed since")
     await go_on(harness, session, "ok\nmsg:done")
     (answer,) = await answers_of(harness, session)
-    assert answer["ok"] is True
-    assert "before a restart" in answer["stdout"]
+    assert answer == done.as_dict()
     assert (harness.root / "x").read_text() == "changed since"
     assert len(harness.event_rows(session, "tool_call.started")) == 1
 
@@ -151,7 +154,7 @@ async def test_a_refusal_that_was_not_told_is_told_as_it_was(harness):
     session = await left_behind(harness, ("read_file", {"path": "/etc/passwd"}))
     authority = await harness.runtime.authority(ToolMode.coding)
     refused = await harness.runtime.runner.call(
-        ToolCall("c0", "read_file", {"path": "/etc/passwd"}), authority, CallContext(session)
+        ToolCall("c0", "read_file", {"path": "/etc/passwd"}), authority, in_turn(harness, session)
     )
     await go_on(harness, session, "ok\nmsg:done")
     (answer,) = await answers_of(harness, session)

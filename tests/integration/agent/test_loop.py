@@ -44,9 +44,7 @@ async def test_an_answer_is_streamed_stored_and_told(harness):
     assert kinds[1:] == [
         "message.appended",
         "agent.started",
-        "turn.started",
         "turn.completed",
-        "message.appended",
         "agent.completed",
     ]
 
@@ -84,13 +82,13 @@ async def test_calls_hang_under_the_turn_that_asked_for_them(harness):
     await harness.run(
         session, "go", "\n".join([call("list_files"), call("list_files", path="."), "msg:done"])
     )
-    turns = {row[5] for row in harness.event_rows(session, "turn.started")}
+    turns = {row[5] for row in harness.event_rows(session, "turn.completed")}
     parents = [row[3] for row in harness.event_rows(session, "tool_call.started")]
     assert len(turns) == 3
     assert len(set(parents)) == 2
     assert set(parents) <= turns
     (agent,) = harness.event_rows(session, "agent.started")
-    assert {row[3] for row in harness.event_rows(session, "turn.started")} == {agent[5]}
+    assert {row[3] for row in harness.event_rows(session, "turn.completed")} == {agent[5]}
 
 
 async def test_agent_yields_tool_denied_event(harness):

@@ -151,6 +151,6 @@ async def test_a_tool_that_is_switched_off_in_the_middle_is_gone_from_offer_prom
         ("list_files", "TOOL_NOT_AVAILABLE")
     ]
     digests = [
-        json.loads(row[4])["authority_digest"] for row in harness.event_rows(session, "turn.started")
+        json.loads(row[4])["authority_digest"] for row in harness.event_rows(session, "turn.completed")
     ]
     assert digests[0] != digests[1] == digests[2]

@@ -43,7 +43,7 @@ async def test_a_model_that_nobody_listed_is_not_asked(tmp_path, monkeypatch):
         assert task.status is TaskStatus.failed
         assert "MODELS" in task.reason
         assert [m.content for m in await harness.transcript(session)] == ["go"]
-        assert harness.payloads(session, "turn.started") == []
+        assert harness.payloads(session, "turn.completed") == []
 
 
 async def test_an_agent_s_file_cannot_bring_in_a_model_that_nobody_listed(tmp_path, monkeypatch):
@@ -195,7 +195,7 @@ async def test_a_model_without_a_price_is_not_asked_where_costs_are_limited(tmp_
         task = await harness.say(session)
         assert task.status is TaskStatus.failed
         assert "CONTROL_PRICES" in task.reason
-        assert harness.payloads(session, "turn.started") == []
+        assert harness.payloads(session, "turn.completed") == []
 
 
 async def test_the_built_in_demo_costs_nothing(tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ async def test_the_mode_of_a_task_is_the_session_s_and_nothing_that_is_said_chan
         offered = {item["function"]["name"] for item in json.loads(authority.schemas)}
         assert offered == set(authority.exposed)
         assert "write_file" not in offered
-        judged = {payload["authority_digest"] for payload in harness.payloads(session, "turn.started")}
+        judged = {payload["authority_digest"] for payload in harness.payloads(session, "turn.completed")}
         assert judged == {
             authority.digest,
             harness.payloads(session, "tool_call.denied")[0]["authority_digest"],

@@ -55,10 +55,10 @@ async def test_a_person_approves_and_has_it_built(planned, tmp_path):
     modes = [fields["mode"] for fields in ada.payloads(session, "task.started")]
     assert modes == ["plan", "plan", "coding"]
     # The building begins with a call, though the task that asked went on in between.
-    choices = [fields["tool_choice"] for fields in ada.payloads(session, "turn.started")]
+    choices = [fields["tool_choice"] for fields in ada.payloads(session, "turn.completed")]
     assert choices == ["auto", "auto", "required", "auto"]
     await ada.say(session, "thanks")
-    assert ada.payloads(session, "turn.started")[-1]["tool_choice"] == "auto"
+    assert ada.payloads(session, "turn.completed")[-1]["tool_choice"] == "auto"
 
 
 async def test_an_approval_alone_changes_no_mode_and_the_model_cannot_do_it_either(planned, tmp_path):

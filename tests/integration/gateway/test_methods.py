@@ -296,10 +296,10 @@ async def test_the_tree_of_a_task_has_its_turns_and_calls(written):
     tree = await client.ask("events.tree", task_id=task_id)
     nodes = [node for root in tree["roots"] for node in walk(root)]
     kinds = [node["kind"] for node in nodes]
-    assert {"task.queued", "task.started", "agent.started", "turn.started", "tool_call.started"} <= set(
+    assert {"task.queued", "task.started", "agent.started", "turn.completed", "tool_call.started"} <= set(
         kinds
     )
-    turn = next(node for node in nodes if node["kind"] == "turn.started")
+    turn = next(node for node in nodes if node["kind"] == "turn.completed")
     assert "tool_call.started" in [child["kind"] for child in turn["children"]]
     assert turn["duration_ms"] >= 0
     tail = await client.ask("events.tail", session_id=session_id, kinds=["tool_call.completed"])

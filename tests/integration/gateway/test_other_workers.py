@@ -71,7 +71,7 @@ async def test_a_cancel_reaches_the_worker_at_once(tmp_path, monkeypatch):
         client = await harness.connect()
         session_id = (await client.ask("session.create"))["session"]["id"]
         task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
-        await client.until(lambda frame: frame["data"].get("kind") == "turn.started")
+        await client.until(lambda frame: frame["data"].get("kind") == "agent.started")
         await client.ask("chat.cancel", session_id=session_id)
         async with asyncio.timeout(10):
             end = await client.until_end(task["id"])

@@ -44,13 +44,12 @@ class Archive:
         """A task that asks a person and calls a tool."""
         self.clock.days_ago(days_ago)
         task, lease = await self.shop.started(session)
-        await self.say(session, Role.assistant, f"thinking of {task.id}", task.id, tool_calls=CALLS)
+        turn = {"turn": 1, "finish_reason": "stop", "tool_calls": 1, "latency_ms": 1.0, "model": "m"}
+        said = {"content": f"thinking of {task.id}", "calls": CALLS}
+        used = task_events.TurnCompletedEvent(**turn, **said, input_tokens=10, output_tokens=1)
+        await self.store.log.append(session, used, scope=task.scope)
         question = await self.shop.asked(task, lease)
         await self.shop.questions.answer(question.id, {"confirmed": True}, who="ada")
-        await self.say(session, Role.tool, f'{{"stdout": "{task.id}"}}', task.id, tool_call_id="c1")
-        turn = {"turn": 1, "finish_reason": "stop", "tool_calls": 1, "latency_ms": 1.0, "model": "m"}
-        used = task_events.TurnCompletedEvent(**turn, input_tokens=10, output_tokens=1)
-        await self.store.log.append(session, used, scope=task.scope)
         await self.say(session, Role.assistant, f"answer to {task.id}", task.id)
         return task, lease
 
@@ -114,7 +113,8 @@ def numbers(ranges: list[list[int]]) -> list[int]:
 
 def halves(store: StoreHarness) -> list[str]:
     """Tasks of which some messages are left and some are not."""
-    sql = "SELECT task, content IS NULL FROM events WHERE kind = 'message.appended'"
+    sql = "SELECT task, content IS NULL FROM events WHERE kind IN "
+    sql += "('message.appended', 'turn.completed', 'tool_call.completed', 'tool_call.failed')"
     states = defaultdict(set)
     for task, is_gone in store.query(sql):
         states[task].add(bool(is_gone))

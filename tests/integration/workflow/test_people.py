@@ -88,7 +88,7 @@ async def test_a_running_step_that_is_stopped_is_cancelled_by_its_worker(tmp_pat
         session = await harness.start("two")
         worker = harness.agent_runtime.worker()
         running = asyncio.create_task(worker.run())
-        while not harness.events(session, "turn.started"):
+        while not harness.events(session, "agent.started"):
             await asyncio.sleep(0.01)
         await harness.agent_runtime.runs.stop(session, who="ada")
         while (await harness.run_state(session)).visits[0].status is VisitStatus.active:

@@ -30,7 +30,7 @@ async def test_a_step_sees_its_brief_and_what_was_handed_over_and_nothing_that_w
             ),
             told[1],
         )
-        counts = [fields["messages"] for _, fields in harness.events(done.run.session_id, "turn.started")]
+        counts = [fields["messages"] for _, fields in harness.events(done.run.session_id, "turn.completed")]
         assert counts == [1, 3, 1]
 
 

@@ -61,7 +61,7 @@ def processes(system):
 def test_what_ran_stands_under_its_worker_and_that_under_its_supervisor(system, session):
     attempt = session.attempt("one", "s-2")
     agent = session.add("agent.started", attempt, TASK)
-    turn = session.add("turn.started", agent, TASK)
+    turn = session.add("turn.completed", agent, TASK)
     session.add("tool_call.started", turn, TASK)
     lineage = build_process_tree(session.events, processes(system))
     assert shape(lineage.outside) == [("s-1", []), ("s-2", [])]
@@ -73,12 +73,12 @@ def test_what_ran_stands_under_its_worker_and_that_under_its_supervisor(system, 
 
 def test_a_task_that_another_worker_went_on_with_stands_under_both(system, session):
     first = session.attempt("one", "s-2")
-    turn = session.add("turn.started", first, TASK)
+    turn = session.add("turn.completed", first, TASK)
     call = session.add("tool_call.started", turn, TASK)
     second = session.attempt("two", "s-2")
     # Whoever goes on says of the first one's call that it was interrupted.
     interrupted = session.add("tool_call.interrupted", call, TASK)
-    later = session.add("turn.started", second, TASK)
+    later = session.add("turn.completed", second, TASK)
     result = session.add("message.appended", turn, TASK)
     [supervisor] = build_process_tree(session.events, processes(system)).processes
     (of_one, _), (of_two,) = (spawned.children for spawned in supervisor.children)
@@ -89,7 +89,7 @@ def test_a_task_that_another_worker_went_on_with_stands_under_both(system, sessi
 def test_what_stands_under_a_later_event_of_the_first_worker_goes_along(system, session):
     """A call of an earlier turn that the second worker runs keeps its own outcome below it."""
     first = session.attempt("one", "s-2")
-    turn = session.add("turn.started", first, TASK)
+    turn = session.add("turn.completed", first, TASK)
     second = session.attempt("alone", "s-2")
     call = session.add("tool_call.started", turn, TASK)
     outcome = session.add("tool_call.completed", call, TASK)

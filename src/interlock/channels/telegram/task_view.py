@@ -195,7 +195,7 @@ class TaskView:
         match entry["kind"]:
             case "ask_user.answered" | "ask_user.expired":
                 self._close_question(payload)
-            case "turn.started" | "task.started":
+            case "turn.completed" | "task.started":
                 self._outbox.typing()
             case _:
                 pass

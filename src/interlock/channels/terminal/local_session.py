@@ -225,7 +225,7 @@ class LocalSession:
         while True:
             present = await self._tasks.get(task.id)
             for message in await self._sessions.transcript(self.session_id, after_seq=shown):
-                shown = message.seq
+                shown = max(shown, message.seq)
                 for event in events_from_message(message):
                     self._show(event)
             if _is_idle(present) or asyncio.get_running_loop().time() >= until:

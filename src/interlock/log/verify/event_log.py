@@ -13,7 +13,6 @@ from interlock.log.kinds import (
     SYSTEM_STREAM,
     AuthorityCompiled,
     LogCheckpoint,
-    MessageAppended,
 )
 from interlock.log.projections import Projections
 from interlock.log.read import StoredEvent, iter_stream
@@ -175,7 +174,7 @@ def _faults_of_what_it_covers(stored: StoredEvent, report: VerificationReport) -
         report.erased += 1
         return
     event = stored.event()
-    if isinstance(event, MessageAppended):
+    if event.is_message:
         report.messages += 1
     elif isinstance(event, AuthorityCompiled):
         if sha256(event.form.encode()).hexdigest() != event.digest:

@@ -29,7 +29,7 @@ const WORDS = {
   'task.started': (p) => [t('event.attempt', { n: formatNumber(p.attempt) }), p.worker],
   'task.waiting': () => [t('event.task.waiting'), ''],
   'agent.started': (p) => [p.agent ? t('event.agent_named', { agent: p.agent }) : t('event.agent'), p.model],
-  'turn.started': (p) => [t('event.turn', { n: formatNumber(p.turn) }), p.tool_choice === 'required' ? t('event.turn.required') : ''],
+  'turn.completed': (p) => [t('event.turn', { n: formatNumber(p.turn) }), p.tool_choice === 'required' ? t('event.turn.required') : ''],
   'tool_call.started': (p) => [p.tool_name, argumentsLine(p.arguments)],
   'tool_call.denied': (p) => [p.tool_name, withArguments(t('event.denied', { code: p.error_code, layer: layerName(p.layer) }), p)],
   'tool_call.failed': (p) => [p.tool_name, withArguments(`${p.error_code}: ${short(translated(p.error ?? ''))}`, p)],

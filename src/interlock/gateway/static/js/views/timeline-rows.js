@@ -27,12 +27,13 @@ export const CATEGORIES = [
 ];
 
 const ENDS = {
+  // A turn is recorded when the model has answered.
+  'turn.completed': [],
   'run.started': ['run.finished', 'run.stopped'],
   'node.entered': ['node.completed', 'node.failed'],
   'task.queued': ['task.finished', 'task.cancelled'],
   'task.started': ['task.finished', 'task.cancelled', 'task.waiting'],
   'agent.started': ['agent.completed', 'agent.failed'],
-  'turn.started': ['turn.completed'],
   'tool_call.started': ['tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted'],
 };
 /** What is said of a row while it lasts. */
@@ -79,7 +80,7 @@ function row(node, level, state) {
     cost: node.tokens ? costOf(node) : null,
     level,
   };
-  const ended = own.findLast((event) => ENDS[node.kind]?.includes(event.kind) && event.kind !== 'task.waiting');
+  const ended = node.kind === 'turn.completed' ? node : own.findLast((event) => ENDS[node.kind]?.includes(event.kind) && event.kind !== 'task.waiting');
   made.children = below.map((child) => row(child, level + 1, state));
   judge(made, node, own, ended);
   measure(made, node, ended, state);
@@ -140,9 +141,7 @@ function measure(made, node, ended, { isRunning, now }) {
   // Events that were written together share a time; what was measured is nearer to the truth.
   const measured = ended?.payload?.latency_ms;
   if (typeof measured === 'number') made.start = Math.min(made.start, ended.time_us - measured * 1000);
-  if (node.kind === 'turn.started') {
-    made.core = ended ? [made.start, ended.time_us] : [made.start, made.end];
-  }
+  if (node.kind === 'turn.completed') made.core = [made.start, node.time_us];
   if (made.children.length) made.start = Math.min(made.start, ...made.children.map(({ start }) => start));
   if (made.category === 'question' && made.isOpen) made.end = Math.max(now, made.end);
   made.duration = made.isPoint ? null : duration(made, node);
@@ -155,7 +154,7 @@ function parked(made) {
 
 function duration(made, node) {
   if (made.isOpen) return (made.end - made.start) / 1000;
-  if (node.kind === 'turn.started') return (made.end - made.start) / 1000;
+  if (node.kind === 'turn.completed') return (made.end - made.start) / 1000;
   return node.duration_ms ?? (made.end - made.start) / 1000;
 }
 
