@@ -44,11 +44,11 @@ def steps(database: Database, look) -> int:
 
     with database.reading() as connection:
         look(connection)
-        connection._raw.set_progress_handler(count, 10)
+        connection.raw.set_progress_handler(count, 10)
         try:
             look(connection)
         finally:
-            connection._raw.set_progress_handler(None, 0)
+            connection.raw.set_progress_handler(None, 0)
     return taken
 
 
