@@ -30,7 +30,7 @@ READ_OWN = """
 SELECT id, kind, time_us, facts FROM events
 WHERE stream = ? AND {of_task}
   AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%'
-       OR kind = 'control.limit_reached')
+       OR kind IN ('task.started', 'control.limit_reached'))
 ORDER BY seq
 """
 READ_OWN_OF_TASK = READ_OWN.format(of_task="task = ?")
@@ -256,14 +256,23 @@ def _worked_seconds(rows: Sequence[Row]) -> float:
 
 
 def _begun_turns(rows: Sequence[Row]) -> int:
-    """The completed turns, and for each attempt without one the turn in which it ended."""
-    turns, is_asked = 0, False
-    for _id, kind, *_ in rows:
-        if kind == "agent.started":
-            turns, is_asked = turns + is_asked, True
+    """The completed turns, and those in which an earlier attempt ended while the model was asked.
+
+    It is asked when an attempt starts and whenever all calls of a turn have an outcome. An attempt that
+    ended just before it was asked counts the same: a resumed task never has more room than before.
+    """
+    turns, unanswered, is_asked = 0, 0, False
+    for _id, kind, _time_us, facts in rows:
+        if kind == "task.started":
+            turns, is_asked = turns + is_asked, False
+        elif kind == "agent.started":
+            is_asked = True
         elif kind == "turn.completed":
-            turns, is_asked = turns + 1, False
-    return turns + is_asked
+            turns, unanswered, is_asked = turns + 1, orjson.loads(facts)["tool_calls"], False
+        elif kind in ("tool_call.completed", "tool_call.failed", "tool_call.denied"):
+            unanswered -= 1
+            is_asked = is_asked or unanswered == 0
+    return turns
 
 
 def _take_down(calls: dict[str, CallRecord], kind: str, fields: Mapping[str, Any]) -> None:

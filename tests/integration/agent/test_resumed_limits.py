@@ -13,6 +13,7 @@ from interlock.agent.loop import TaskAssignment
 from interlock.agent.resume import read_task_history
 from interlock.config.modes import ToolMode
 from interlock.log.stream_appender import EventScope
+from interlock.log.task_events import TaskStarted
 from interlock.sessions.models import Role
 from tests.integration.agent.test_loop import call, of
 
@@ -27,7 +28,7 @@ async def begun(harness, model: str, turns: int) -> str:
     assignment = TaskAssignment(ToolMode.coding, EventScope(TASK))
     async with aclosing(harness.loop(model).handle_message(session, None, assignment)) as events:
         async for event in events:
-            if isinstance(event, TurnCompleted) and event.turn == turns:
+            if not turns or (isinstance(event, TurnCompleted) and event.turn == turns):
                 break
     return session
 
@@ -50,6 +51,16 @@ async def test_the_turns_of_before_count(harness):
     assert [event.turn for event in of(TurnCompleted, events)] == [3]
     assert events[-1].limit == "max_turns"
     assert reached(harness, session)["reached"] == 3
+
+
+@pytest.mark.parametrize(("turns_before", "counted"), [(0, 1), (2, 3)])
+async def test_a_turn_whose_model_call_was_cut_off_counts(harness, turns_before, counted):
+    model = "\n".join(call("list_files", limit=number) for number in range(1, 9))
+    session = await begun(harness, model, turns_before)
+    started = TaskStarted(task_id=TASK, mode="coding", worker="the next", attempt=2)
+    await harness.runtime.log.append(session, started, scope=EventScope(TASK))
+    with harness.runtime.database.reading() as connection:
+        assert read_task_history(connection, session, TASK).turns == counted
 
 
 async def test_the_tokens_of_before_count(harness):
