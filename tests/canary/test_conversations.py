@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from interlock.core.errors import ErrorCode, InterlockError, InvalidSettings, ToolError
+from interlock.core.errors import ErrorCode, InterlockError, InvalidStoredSettings, ToolError
 from interlock.core.logging import StructuredLogger
 from interlock.log.kinds import SettingsChanged
 from interlock.sessions.models import Role
@@ -48,7 +48,7 @@ async def test_titles_authors_and_settings(harness: CanaryHarness):
         made = await sessions.create(opened_by=secret, title=f"about {secret}")
         await sessions.rename(made.id, f"{'x' * 90} {secret}", who=secret)
         await sessions.archive(made.id, who=secret)
-        with pytest.raises(InvalidSettings) as refused:
+        with pytest.raises(InvalidStoredSettings) as refused:
             await settings.update({"tools": {"denied_tools": [secret]}}, who=secret)
         assert secret not in str(refused.value)
         await settings.update({"tools": {"mcp": {"allowed_servers": [secret]}}}, who=secret)

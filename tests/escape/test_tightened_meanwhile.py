@@ -10,14 +10,14 @@ import pytest
 from interlock.agent.events import ToolDenied
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
-from interlock.core.errors import InvalidSettings
+from interlock.core.errors import InvalidStoredSettings
 from interlock.db.database import StoreConfig
 from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.policy import ToolPolicy
+from interlock.policy.tool_policy import ToolPolicy
 from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sessions.runtime_settings import CLOSED_SETTINGS
@@ -546,7 +546,7 @@ NOT_SETTINGS = [
 async def test_stored_settings_of_another_shape_open_nothing(sqlite_store: StoreHarness, document):
     """Half of them counted as the defaults, with which everything is switched on."""
     sqlite_store.execute(VERSION, 1, document)
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidStoredSettings):
         await sqlite_store.settings.current()
 
 
@@ -565,7 +565,7 @@ async def test_mending_what_cannot_be_understood_switches_nothing_on_unseen(stor
 
 @pytest.mark.parametrize("name", ["bash ", "b\u0430sh", "", "\uff42ash", "bash\n", "a" * 65])
 async def test_a_denial_that_would_deny_nothing_is_refused(sqlite_store: StoreHarness, name):
-    with pytest.raises(InvalidSettings, match="is not a valid tool name"):
+    with pytest.raises(InvalidStoredSettings, match="is not a valid tool name"):
         await sqlite_store.settings.update({"tools": {"denied_tools": ["bash", name]}}, who="ada")
     assert (await sqlite_store.settings.current()).version == 0
 

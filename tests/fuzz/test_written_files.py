@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from interlock.agent.definitions import AgentDefinition, AgentDirectory
 from interlock.config.settings import load_settings
 from interlock.config.settings_report import describe_settings, secrets_of, setting_names
-from interlock.core.errors import BadUsage, ConfigurationError, InvalidSettings
+from interlock.core.errors import BadUsage, ConfigurationError, InvalidStoredSettings
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.runtime_settings import StoredSettings, _applied, _version, to_document
 from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
@@ -318,7 +318,7 @@ def test_stored_settings_are_understood_or_told_to_be_invalid(document):
 def _understood(text: bytes) -> StoredSettings | None:
     try:
         return _version([(7, text.decode("utf-8", "replace"))]).settings
-    except InvalidSettings:
+    except InvalidStoredSettings:
         return None
 
 
@@ -329,7 +329,7 @@ def test_a_change_of_settings_is_applied_or_told_to_be_invalid(patch):
     except orjson.JSONDecodeError:
         return
     if isinstance(given, dict):
-        with suppress(InvalidSettings):
+        with suppress(InvalidStoredSettings):
             after = _applied(_version([]), given)
             assert StoredSettings.model_validate(to_document(after)) == after
 

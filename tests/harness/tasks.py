@@ -25,7 +25,7 @@ from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.manager import SessionManager
 from interlock.wiring.projections import verify
 from interlock.workflow.directory import WorkflowDirectory
-from interlock.workflow.run_store import RunStore
+from interlock.workflow.run_reader import RunReader
 
 # The processes of these tests start in a fraction of the time without what only pytest needs.
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class TaskHarness:
             max_interruptions=max_interruptions,
         )
         self.runs = WorkflowRunService(
-            *(RunStore(store.database, store.log, self.redactor), self.tasks, self.sessions),
+            *(RunReader(store.database, store.log, self.redactor), self.tasks, self.sessions),
             *(store.log, self.redactor, self.notifier),
             WorkflowDirectory(Path("no-workflows"), (), dict),
         )

@@ -13,7 +13,7 @@ from interlock.log.read import iter_stream
 from interlock.log.tree import payload_of
 from interlock.policy.authority import Authority, AuthorityCache
 from interlock.policy.inputs import AuthorityInputs, CallLimits
-from interlock.policy.policy import FsPolicy, ToolPolicy
+from interlock.policy.tool_policy import FsPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.backend_selection import BackendSelection, backend_factories
 from interlock.sandbox.file_changer import FileChanger

@@ -13,7 +13,7 @@ from interlock.log.stream_appender import EventScope
 from interlock.log.writer import TaskAppender
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.policy import ToolPolicy
+from interlock.policy.tool_policy import ToolPolicy
 from interlock.redaction.redactor import MARK
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect, PolicySwitch

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from interlock.core.errors import InvalidSettings
+from interlock.core.errors import InvalidStoredSettings
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.read import read_stream
 from interlock.sessions.runtime_settings import StoredSettings, field_paths, patch_for
@@ -79,14 +79,14 @@ async def test_an_emptied_limit_returns_to_its_default(store):
     ],
 )
 async def test_a_wrong_change_is_refused_whole(store, patch, text):
-    with pytest.raises(InvalidSettings) as raised:
+    with pytest.raises(InvalidStoredSettings) as raised:
         await store.settings.update(patch, who="x")
     assert text in str(raised.value)
     assert (await store.settings.current()).version == 0
 
 
 async def test_one_wrong_field_spoils_the_whole_change(store):
-    with pytest.raises(InvalidSettings):
+    with pytest.raises(InvalidStoredSettings):
         await store.settings.update({"tools": {"fs": {"max_write_bytes": 5, "max_read_bytes": 0}}}, who="x")
     assert (await store.settings.current()).settings.tools.fs.max_write_bytes == 2097152
 
@@ -180,8 +180,8 @@ async def test_a_preview_is_what_an_update_would_store_and_stores_nothing(store)
     "patch", [{"tool": {}}, {"tools": {"fs": {"max_read_bytes": 0}}}, {"a": "x" * 70_000}]
 )
 async def test_a_preview_refuses_what_an_update_refuses_in_the_same_words(store, patch):
-    with pytest.raises(InvalidSettings) as previewed:
+    with pytest.raises(InvalidStoredSettings) as previewed:
         await store.settings.preview(patch)
-    with pytest.raises(InvalidSettings) as updated:
+    with pytest.raises(InvalidStoredSettings) as updated:
         await store.settings.update(patch, who="x")
     assert str(previewed.value) == str(updated.value)

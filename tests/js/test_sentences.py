@@ -36,7 +36,7 @@ from interlock.gates.gate import GateContext, ToolCall, judge, task_cancelled_re
 from interlock.gateway.auth import REASONS
 from interlock.policy.authority import compile_authority
 from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
-from interlock.policy.policy import (
+from interlock.policy.tool_policy import (
     FsPolicy,
     ImagePolicy,
     McpPolicy,

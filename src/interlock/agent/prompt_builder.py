@@ -28,7 +28,7 @@ from interlock.core.threads import DaemonThreadPool
 from interlock.models.message_encoding import system_message
 from interlock.policy.authority import Authority
 from interlock.policy.inputs import NO_SWITCHING, ModeSwitching
-from interlock.policy.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
 from interlock.sessions.models import SessionKind
 
 IDENTITY = """\

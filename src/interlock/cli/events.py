@@ -23,7 +23,7 @@ from interlock.cli.output import (
 from interlock.cli.runtime import open_cli_runtime
 
 if TYPE_CHECKING:
-    from interlock.log.process_tree import ProcessTree
+    from interlock.log.events_by_process import EventsByProcess
     from interlock.log.read import LogCursor
     from interlock.log.tree import EventNode
     from interlock.log.verify.event_log import VerificationReport
@@ -55,7 +55,7 @@ async def tree(
         Group the events by process: supervisor, worker, agent, turn, tool call.
     """
     from interlock.core.errors import SessionNotFound
-    from interlock.log.process_tree import build_process_tree, read_process_events
+    from interlock.log.events_by_process import group_by_process, read_process_events
     from interlock.log.read import iter_stream
     from interlock.log.tree import build_tree
 
@@ -66,7 +66,7 @@ async def tree(
         raise SessionNotFound(f"the log has no events of {session}")
     chosen = [event for event in stored if task is None or _is_of(event.header.task, task)]
     if processes:
-        _print_lineage(build_process_tree(chosen, known), session, json=json)
+        _print_lineage(group_by_process(chosen, known), session, json=json)
     elif json:
         print_json([root.as_json() for root in build_tree(chosen)])
     else:
@@ -75,7 +75,7 @@ async def tree(
     return ExitCode.ok
 
 
-def _print_lineage(lineage: "ProcessTree", session: str, *, json: bool) -> None:
+def _print_lineage(lineage: "EventsByProcess", session: str, *, json: bool) -> None:
     if json:
         print_json(lineage.as_json())
         return

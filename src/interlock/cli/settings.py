@@ -20,7 +20,7 @@ async def show(*, json: AsJson = False) -> int:
 
     If the settings cannot be read, it shows them as stored, with every error, and exits with 1.
     """
-    from interlock.policy.policy import merge_tool_policies
+    from interlock.policy.tool_policy import merge_tool_policies
     from interlock.sessions.runtime_settings import UnreadableSettings, flatten_document, to_document
 
     async with open_cli_runtime() as runtime:
@@ -116,14 +116,14 @@ async def _version(store: "SettingsStore") -> int:
 def _parsed(value: str) -> Any:
     import orjson
 
-    from interlock.core.errors import InvalidSettings
+    from interlock.core.errors import InvalidStoredSettings
 
     if value == "":
         return ""
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
-        raise InvalidSettings(
+        raise InvalidStoredSettings(
             f"'{value}' is not JSON; write true, false, a number, or a list in brackets"
         ) from None
 

@@ -108,7 +108,7 @@ async def run(
     json
         Print progress as JSON lines.
     """
-    from interlock.cli.workflow_run import start_run_here
+    from interlock.cli.workflow_run_here import start_run_here
 
     return await start_run_here(name, text, mode, root, model, as_json=json)
 
@@ -221,7 +221,7 @@ async def resume(
     root
         With --here: a directory to work in, instead of the configured ones.
     """
-    from interlock.cli.workflow_run import continue_run_here
+    from interlock.cli.workflow_run_here import continue_run_here
 
     if here:
         return await continue_run_here(run, "resume", mode, root, as_json=json)
@@ -245,7 +245,7 @@ async def retry(
     root
         With --here: a directory to work in, instead of the configured ones.
     """
-    from interlock.cli.workflow_run import continue_run_here
+    from interlock.cli.workflow_run_here import continue_run_here
 
     if here:
         return await continue_run_here(run, "retry", mode, root, as_json=json)

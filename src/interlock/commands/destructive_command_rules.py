@@ -7,11 +7,11 @@ destructive only inside the opened directories.
 """
 
 from interlock.commands import rules as tests
+from interlock.commands.critical_paths import PathClass
 from interlock.commands.device_rules import DEVICE_RULES
 from interlock.commands.extraction import SELF_STARTING
 from interlock.commands.machine_rules import MACHINE_RULES
 from interlock.commands.rules import CommandRule
-from interlock.commands.sensitive_paths import PathClass
 
 _NAME_IT = "Name the file or folder inside the working folder to remove."
 _TELL = "Tell the user what is needed; they can do it themselves."

@@ -1,8 +1,8 @@
 """The built-in rules about disks and other devices: their content, partitions, volumes and settings."""
 
 from interlock.commands import rules as tests
+from interlock.commands.critical_paths import PathClass
 from interlock.commands.rules import CommandRule
-from interlock.commands.sensitive_paths import PathClass
 
 _TELL = "Tell the user what is needed; they can do it themselves."
 _USE_A_FILE = "Work on an image file in the working folder instead of a device."

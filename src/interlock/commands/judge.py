@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from interlock.commands.critical_paths import CriticalPathClassifier, normalize_path
 from interlock.commands.denylist import DenylistEntry, parse_denylist_entry
 from interlock.commands.destructive_command_rules import BUILTIN_RULES
 from interlock.commands.expansion import unmarked
 from interlock.commands.extraction import ExtractedCommand, extract_commands
 from interlock.commands.file_writes import WRITERS, find_writes
 from interlock.commands.rules import CommandRule
-from interlock.commands.sensitive_paths import SensitivePathClassifier, normalize_path
 from interlock.commands.word_parser import UNKNOWN
 from interlock.core.errors import ConfigurationError
 from interlock.core.text import escape_control_characters
@@ -59,7 +59,7 @@ class CommandJudge:
 
     def judge(self, command: str, working_folder: Path | str) -> RefusedCommand | None:
         folder = str(working_folder)
-        places = SensitivePathClassifier(self._home, folder)
+        places = CriticalPathClassifier(self._home, folder)
         seen = extract_commands(command, self._home, folder)
         for found in seen.commands:
             if refusal := self._judged(found, places):
@@ -70,7 +70,7 @@ class CommandJudge:
                     return refusal
         return None
 
-    def _judged(self, command: ExtractedCommand, places: SensitivePathClassifier) -> RefusedCommand | None:
+    def _judged(self, command: ExtractedCommand, places: CriticalPathClassifier) -> RefusedCommand | None:
         for rule in self._rules.about(command):
             if rule.matches(command, places):
                 return _refused(rule.name, command, rule.why, rule.instead)
@@ -165,7 +165,7 @@ def load_checked_rules() -> CommandRuleSet:
 
 
 def check_examples(rules: Sequence[CommandRule]) -> None:
-    places = SensitivePathClassifier(_EXAMPLE_HOME, _EXAMPLE_FOLDER)
+    places = CriticalPathClassifier(_EXAMPLE_HOME, _EXAMPLE_FOLDER)
     for rule in rules:
         for is_refused, examples in ((True, rule.refused), (False, rule.allowed)):
             for example in examples:

@@ -1,8 +1,8 @@
 """The built-in rules about the machine itself: its power, processes, kernel, mounts and network."""
 
 from interlock.commands import rules as tests
+from interlock.commands.critical_paths import PathClass
 from interlock.commands.rules import CommandRule
-from interlock.commands.sensitive_paths import PathClass
 
 _TELL = "Tell the user what is needed; they can do it themselves."
 _ONLY_OWN = "Start and stop only the processes of this task."

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from interlock.commands.expansion import is_known, unmarked
-from interlock.commands.extraction import ExtractedCommand
-from interlock.commands.file_writes import ParsedArguments, find_writes, option_value, parse_arguments
-from interlock.commands.sensitive_paths import (
+from interlock.commands.critical_paths import (
+    CriticalPathClassifier,
     PathClass,
-    SensitivePathClassifier,
     matches_everything,
     normalize_path,
 )
+from interlock.commands.expansion import is_known, unmarked
+from interlock.commands.extraction import ExtractedCommand
+from interlock.commands.file_writes import ParsedArguments, find_writes, option_value, parse_arguments
 from interlock.commands.word_parser import PATTERN, SOME, UNKNOWN
 
 MAX_PATTERN = 64
@@ -112,7 +112,7 @@ class CommandRule:
         """Whether the program alone decides: then it must be the system's, not a script of the project."""
         return self.operand is None and self.written is None
 
-    def matches(self, command: ExtractedCommand, places: SensitivePathClassifier) -> bool:
+    def matches(self, command: ExtractedCommand, places: CriticalPathClassifier) -> bool:
         if self.programs and not self._is_program(command):
             return False
         line = parse_arguments(command.words)

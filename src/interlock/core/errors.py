@@ -9,7 +9,7 @@
     │   ├── SessionBusy
     │   ├── NothingToUndo        no file change is stored under that name
     │   ├── ModeNotOpen          the operator has not opened that mode
-    │   ├── InvalidSettings      a change of the stored settings was refused
+    │   ├── InvalidStoredSettings      a change of the stored settings was refused
     │   │   └── UnreadableSettings  a stored version has faults (sessions/runtime_settings.py)
     │   ├── QuestionNotFound
     │   ├── QuestionAlreadyClosed       it was answered or closed before
@@ -157,7 +157,7 @@ class ModeNotOpen(UserError):
     code = "MODE_NOT_OPEN"
 
 
-class InvalidSettings(UserError):
+class InvalidStoredSettings(UserError):
     code = "INVALID_SETTINGS"
 
 

@@ -53,9 +53,9 @@ from interlock.log.writer import EventLog, TaskAppender
 from interlock.policy.authority import Authority
 from interlock.policy.verdict import PolicyLayer
 from interlock.redaction.redactor import Redactor
-from interlock.tools.original_arguments_store import SealedArgumentStore
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.sealed_argument_store import SealedArgumentStore
 from interlock.tools.threads import CallCancelled
 from interlock.tools.tool import Effect, ToolContext
 

@@ -16,10 +16,10 @@ from interlock.log.usage import CostOf
 from interlock.log.verify.event_log import VerificationReport
 from interlock.log.writer import EventLog
 from interlock.models.configured_models import ConfiguredModels
-from interlock.policy.policy import ToolPolicy
+from interlock.policy.tool_policy import ToolPolicy
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
-from interlock.runtime.plan_builds import PlanService
+from interlock.runtime.approved_plans import PlanService
 from interlock.runtime.tasks import TaskService
 from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.manager import SessionManager

@@ -336,7 +336,7 @@ class SandboxProbed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectedRestored(Event):
+class ProtectedRestoredAfterCrash(Event):
     """A process was killed while its child had changed protected names; another process restored them. A
     path that could not be restored says so."""
 
@@ -417,7 +417,7 @@ KINDS: dict[str, type[Event]] = {
         AskUserAnswered,
         AskUserExpired,
         SandboxProbed,
-        ProtectedRestored,
+        ProtectedRestoredAfterCrash,
         ToolsUnavailable,
         UndoStarted,
         UndoFinished,

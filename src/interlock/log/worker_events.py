@@ -49,7 +49,7 @@ class WorkerExited(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrashLoopDetected(Event):
+class WorkerCrashLoopDetected(Event):
     """So many exits in a row without a stable run: the worker is not started again."""
 
     kind = "crash_loop.detected"
@@ -58,4 +58,4 @@ class CrashLoopDetected(Event):
     code: int
 
 
-PROCESS_EVENTS = (ProcessStarted, WorkerSpawned, WorkerStarted, WorkerExited, CrashLoopDetected)
+PROCESS_EVENTS = (ProcessStarted, WorkerSpawned, WorkerStarted, WorkerExited, WorkerCrashLoopDetected)

@@ -14,7 +14,7 @@ from interlock.core.logging import StructuredLogger
 from interlock.db.leases import Lease, Leases
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.writer import EventLog, Transaction
-from interlock.runtime.run_handler import AttemptEnd, AttemptInterrupts, LeaseLost, ResumeLater, attempt
+from interlock.runtime.task_attempt import AttemptEnd, AttemptInterrupts, LeaseLost, ResumeLater, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskHandler, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import TaskService

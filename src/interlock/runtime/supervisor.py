@@ -19,7 +19,7 @@ from interlock.log.event import Event
 from interlock.log.hash_chain import new_event_id
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.stream_appender import NO_SCOPE, EventScope
-from interlock.log.worker_events import CrashLoopDetected, ProcessStarted, WorkerExited, WorkerSpawned
+from interlock.log.worker_events import ProcessStarted, WorkerCrashLoopDetected, WorkerExited, WorkerSpawned
 from interlock.log.writer import EventLog
 from interlock.runtime.append_retry import append_with_retry
 
@@ -172,7 +172,7 @@ class WorkerSupervisor:
     async def _give_up(self, place: int, exits: int, code: int, scope: EventScope) -> None:
         self.given_up.add(place)
         _log.error("crash_loop", place=place, exits=exits, code=code)
-        await self._record(CrashLoopDetected(place=place, exits=exits, code=code), scope)
+        await self._record(WorkerCrashLoopDetected(place=place, exits=exits, code=code), scope)
 
     async def _record(self, event: Event, scope: EventScope) -> None:
         """Record an event. A failure must not keep workers from running: leases fence them."""

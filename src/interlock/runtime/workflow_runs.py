@@ -27,8 +27,8 @@ from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Session, SessionKind
 from interlock.workflow import engine
 from interlock.workflow.directory import WorkflowDirectory, WorkflowInvalid
+from interlock.workflow.run_reader import RunReader
 from interlock.workflow.run_rows import READ_RUN, NextStep, RunState, WorkflowRun
-from interlock.workflow.run_store import RunStore
 from interlock.workflow.step_prompt import MAX_INPUT
 
 
@@ -56,7 +56,7 @@ class RevokedWork:
 class WorkflowRunService:
     def __init__(
         self,
-        book: RunStore,
+        book: RunReader,
         tasks: TaskService,
         sessions: SessionManager,
         log: EventLog,

@@ -24,7 +24,7 @@ from interlock.sandbox.file_io import (
 )
 from interlock.sandbox.linux_fs import rename_noreplace
 from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
-from interlock.sandbox.tree_removal import remove_entry
+from interlock.sandbox.remove_untrusted_tree import remove_entry
 from interlock.sandbox.undo_store import (
     MAX_ENTRY_BYTES,
     ChangeAction,

@@ -31,6 +31,7 @@ from interlock.sandbox.protected_locations import (
     resolved_path_of,
     was_removed_since,
 )
+from interlock.sandbox.remove_untrusted_tree import remove_entry
 from interlock.sandbox.shared_snapshots import (
     Key,
     OrphanedSnapshot,
@@ -39,7 +40,6 @@ from interlock.sandbox.shared_snapshots import (
     ReportRestored,
     ignore_restored,
 )
-from interlock.sandbox.tree_removal import remove_entry
 from interlock.sandbox.tree_snapshot import (
     CannotRestore,
     SnapshotBudget,

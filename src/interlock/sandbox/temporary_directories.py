@@ -14,7 +14,7 @@ from pathlib import Path
 
 from interlock.core.file_lock import take_lock
 from interlock.sandbox.jobs import SandboxUnavailable
-from interlock.sandbox.tree_removal import remove_entry
+from interlock.sandbox.remove_untrusted_tree import remove_entry
 
 _USUAL_PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - a new folder is made there
 _PREFIX = "interlock-job-"

@@ -15,7 +15,7 @@ from interlock.sandbox.directory_walk import walk
 from interlock.sandbox.file_io import lstat_entry, open_file_in, write_atomically
 from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import OpenParent
-from interlock.sandbox.tree_removal import remove_entry
+from interlock.sandbox.remove_untrusted_tree import remove_entry
 
 MAX_ENTRIES = 20_000
 MAX_FILE_BYTES = 1024 * 1024

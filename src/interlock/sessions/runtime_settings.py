@@ -14,7 +14,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.config.settings_group import TOOL_NAME
-from interlock.core.errors import InvalidSettings
+from interlock.core.errors import InvalidStoredSettings
 from interlock.core.text import safe_excerpt, sanitize_text, to_json_value
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
@@ -23,7 +23,7 @@ from interlock.log.kinds import SYSTEM_STREAM, SettingsChanged
 from interlock.log.projections import Projection
 from interlock.log.projections import Row as ProjectedRow
 from interlock.log.writer import EventLog, Transaction
-from interlock.policy.policy import (
+from interlock.policy.tool_policy import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_READ_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
@@ -90,7 +90,7 @@ class SettingsFault:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-class UnreadableSettings(InvalidSettings):
+class UnreadableSettings(InvalidStoredSettings):
     """A stored version cannot be read. `document` is the decoded JSON, or the text where it is not JSON."""
 
     def __init__(self, version: int, document: Any, faults: Sequence[SettingsFault]) -> None:
@@ -151,9 +151,9 @@ class SettingsStore:
         """A redacted patch, of bounded size."""
         safe = self._redactor.value(to_json_value(patch))
         if not isinstance(safe, dict):
-            raise InvalidSettings("a settings change must be an object")
+            raise InvalidStoredSettings("a settings change must be an object")
         if len(orjson.dumps(safe)) > MAX_PATCH_BYTES:
-            raise InvalidSettings(f"a settings change can have at most {MAX_PATCH_BYTES} bytes")
+            raise InvalidStoredSettings(f"a settings change can have at most {MAX_PATCH_BYTES} bytes")
         return safe
 
 
@@ -241,7 +241,7 @@ def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
     for name in sorted(after.tools.denied_tools - present.settings.tools.denied_tools):
         if not TOOL_NAME.fullmatch(name):
             # It would look like a denial and deny nothing.
-            raise InvalidSettings(
+            raise InvalidStoredSettings(
                 f"tools.denied_tools: '{safe_excerpt(name, 64)}' is not a valid tool name"
             )
     return after
@@ -291,7 +291,7 @@ def _patched(present: Document, patch: Mapping[str, Any], defaults: Document, pa
         default = defaults[name]
         if isinstance(default, dict):
             if not isinstance(value, Mapping):
-                raise InvalidSettings(f"{where}: this is a group of settings; give an object")
+                raise InvalidStoredSettings(f"{where}: this is a group of settings; give an object")
             result[name] = _patched(present[name], value, default, f"{where}.")
         elif value == "":
             result[name] = default
@@ -300,19 +300,19 @@ def _patched(present: Document, patch: Mapping[str, Any], defaults: Document, pa
     return result
 
 
-def _unknown(where: str, known: list[str]) -> InvalidSettings:
+def _unknown(where: str, known: list[str]) -> InvalidStoredSettings:
     near = difflib.get_close_matches(where, known, n=1) or difflib.get_close_matches(
         where, field_paths(), n=1, cutoff=0.5
     )
     hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
-    return InvalidSettings(f"{where}: there is no such setting{hint}")
+    return InvalidStoredSettings(f"{where}: there is no such setting{hint}")
 
 
 def _validated(document: Document) -> StoredSettings:
     try:
         return StoredSettings.model_validate(document)
     except ValidationError as error:
-        raise InvalidSettings("; ".join(map(str, _faults_of(error)))) from None
+        raise InvalidStoredSettings("; ".join(map(str, _faults_of(error)))) from None
 
 
 def _faults_of(error: ValidationError) -> list[SettingsFault]:

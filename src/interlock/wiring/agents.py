@@ -23,9 +23,9 @@ from interlock.models.configured_models import ConfiguredModels
 from interlock.models.provider_factory import DEMO
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.runtime.agent_handler import AgentHandler
+from interlock.runtime.approved_plans import PlanService
 from interlock.runtime.bus import BusMessage, CancelRequested, LogAppended, WorkAvailable
 from interlock.runtime.live_stream import LiveStream
-from interlock.runtime.plan_builds import PlanService
 from interlock.runtime.session_runner import SessionRunner
 from interlock.runtime.task_rows import Task
 from interlock.runtime.tasks import TaskService

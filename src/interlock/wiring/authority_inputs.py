@@ -11,7 +11,14 @@ from interlock.config.settings import Settings
 from interlock.config.tool import ToolSettings
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
-from interlock.policy.policy import FsPolicy, ImagePolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
+from interlock.policy.tool_policy import (
+    FsPolicy,
+    ImagePolicy,
+    McpPolicy,
+    MemoryPolicy,
+    ShellPolicy,
+    ToolPolicy,
+)
 from interlock.policy.verdict import DeniedTool, PolicyLayer
 from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.programs import PROGRAMS, locate

@@ -22,7 +22,7 @@ from interlock.db.leases import Leases
 from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.runner import ToolRunner
 from interlock.log.checkpoint import CheckpointInterval
-from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
+from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestoredAfterCrash, SandboxProbed, ToolsUnavailable
 from interlock.log.retention import RetentionSweeper
 from interlock.log.signing import SigningKeyStore
 from interlock.log.writer import EventLog
@@ -57,22 +57,22 @@ from interlock.tools.files.undo_service import UndoReport, UndoService
 from interlock.tools.files.write_checks import WriteServices
 from interlock.tools.mcp.lazy_sandbox import LazySandbox
 from interlock.tools.mcp.service import McpService
-from interlock.tools.original_arguments_store import SealedArgumentStore
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.sealed_argument_store import SealedArgumentStore
 from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
 from interlock.tools.tool import BaseTool
-from interlock.wiring.authority import AuthoritySource
 from interlock.wiring.authority_inputs import (
     NO_SANDBOX,
     MissingRequirement,
     build_authority_inputs,
     missing_requirements,
 )
+from interlock.wiring.current_authority import CurrentAuthority
 from interlock.wiring.mcp_servers import open_mcp
 from interlock.wiring.projections import PROJECTIONS
 from interlock.wiring.tool_services import build_registry, memory_services, override_modes
-from interlock.workflow.run_store import RunStore
+from interlock.workflow.run_reader import RunReader
 
 if TYPE_CHECKING:
     from interlock.runtime.nats_bus import NatsServers
@@ -108,14 +108,14 @@ class Runtime:
     questions: QuestionService
     undo: UndoService
     # The stored runs of workflows; and the target of agents' delegations.
-    runs: RunStore
+    runs: RunReader
     delegation: SubtaskRunnerSlot
     # Tools of MCP servers, which come and go.
     mcp: McpService
     registry: ToolRegistry
     authorities: AuthorityCache
     # The present permissions: `await runtime.authority(mode)`.
-    authority: AuthoritySource
+    authority: CurrentAuthority
     runner: ToolRunner
     # The unmasked arguments of calls where the log masks them.
     sealed: SealedArgumentStore
@@ -213,7 +213,7 @@ def open_runtime(
     questions = QuestionService(database, log, redactor, notifier.notify)
     folders = roots or settings.tool.allowed_roots
     kept, outputs, sealed, *_ = places = _tool_resources(settings, log, sandbox, folders or ())
-    runs, delegation = RunStore(database, log, redactor), SubtaskRunnerSlot()
+    runs, delegation = RunReader(database, log, redactor), SubtaskRunnerSlot()
     try:
         registry = _tools(settings, database, redactor, questions, places, runs, delegation, log, tools)
     except BaseException:
@@ -227,7 +227,7 @@ def open_runtime(
     stored_settings, authorities = SettingsStore(database, log, redactor), AuthorityCache(registry)
     keys, given = signing_keys(settings), settings.proof
     interval = CheckpointInterval(given.checkpoint_events, given.checkpoint_minutes * 60.0)
-    authority = AuthoritySource(database, stored_settings, mcp, registry, authorities, authority_inputs)
+    authority = CurrentAuthority(database, stored_settings, mcp, registry, authorities, authority_inputs)
     return Runtime(
         *(settings, database, redactor, log, bus, notifier),
         sessions=_sessions(settings, database, log, redactor, open_modes),
@@ -276,7 +276,7 @@ def _record_put_back(log: EventLog, paths: list[str]) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     async def append() -> None:
-        await log.append(SYSTEM_STREAM, ProtectedRestored(paths=paths[:MAX_RESTORED_TOLD]))
+        await log.append(SYSTEM_STREAM, ProtectedRestoredAfterCrash(paths=paths[:MAX_RESTORED_TOLD]))
 
     try:
         with ThreadPoolExecutor(1) as thread:
@@ -342,7 +342,7 @@ def _tools(
     redactor: Redactor,
     questions: QuestionService,
     places: ToolResources,
-    runs: RunStore,
+    runs: RunReader,
     delegation: SubtaskRunnerSlot,
     log: EventLog,
     own: Iterable[BaseTool],

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.core.errors import InvalidAnswer, ModeNotOpen, QuestionAlreadyClosed
-from interlock.runtime.plan_builds import NoPlan, plan_task_id
+from interlock.runtime.approved_plans import NoPlan, plan_task_id
 from interlock.runtime.task_rows import TaskStatus
 from interlock.sessions.models import Role
 from tests.harness.runtime import call, open_runtime_harness, script

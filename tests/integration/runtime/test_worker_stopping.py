@@ -73,7 +73,7 @@ async def test_a_cancel_from_another_process_is_seen_by_looking(harness):
 
 
 async def test_a_handler_that_will_not_end_keeps_its_session(harness, monkeypatch):
-    monkeypatch.setattr("interlock.runtime.run_handler.STUBBORN_SECONDS", 0.05)
+    monkeypatch.setattr("interlock.runtime.task_attempt.STUBBORN_SECONDS", 0.05)
     session, go, refused = await harness.session(), asyncio.Event(), 0
 
     async def handling(task, lease, cancelled):

@@ -11,7 +11,7 @@ import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.log.read import iter_stream
-from interlock.policy.policy import FsPolicy, ShellPolicy, ToolPolicy
+from interlock.policy.tool_policy import FsPolicy, ShellPolicy, ToolPolicy
 from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.unconfined_backend import UnconfinedBackend
 from interlock.tools.shell import command_runner

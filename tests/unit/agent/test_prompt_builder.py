@@ -24,7 +24,7 @@ from interlock.core.errors import ErrorCode
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.policy.authority import Authority, AuthorityCache
 from interlock.policy.inputs import AuthorityInputs, Capabilities
-from interlock.policy.policy import NO_RESTRICTION, FsPolicy, ToolPolicy
+from interlock.policy.tool_policy import NO_RESTRICTION, FsPolicy, ToolPolicy
 from interlock.policy.verdict import AllowedTool, DeniedTool
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sessions.models import SessionKind

@@ -14,7 +14,7 @@ from interlock.core.errors import ErrorCode
 from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.policy.authority import AuthorityCache, canonical_form, compile_authority
 from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
-from interlock.policy.policy import (
+from interlock.policy.tool_policy import (
     FsPolicy,
     McpPolicy,
     MemoryPolicy,

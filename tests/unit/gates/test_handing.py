@@ -15,7 +15,7 @@ from interlock.config.modes import ToolMode
 from interlock.policy.authority import Authority, compile_authority
 from interlock.policy.delegation import DelegatedAuthority, child_policy, modes_open_to_step, step_mode
 from interlock.policy.inputs import AuthorityInputs, Capabilities
-from interlock.policy.policy import (
+from interlock.policy.tool_policy import (
     FsPolicy,
     ImagePolicy,
     McpPolicy,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from interlock.policy.policy import (
+from interlock.policy.tool_policy import (
     NO_RESTRICTION,
     FsPolicy,
     McpPolicy,

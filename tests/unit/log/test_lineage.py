@@ -2,8 +2,8 @@
 
 import pytest
 
+from interlock.log.events_by_process import group_by_process
 from interlock.log.hash_chain import EventHeader
-from interlock.log.process_tree import build_process_tree
 from interlock.log.read import LogCursor, StoredEvent
 from interlock.log.tree import build_tree
 
@@ -63,7 +63,7 @@ def test_what_ran_stands_under_its_worker_and_that_under_its_supervisor(system, 
     agent = session.add("agent.started", attempt, TASK)
     turn = session.add("turn.completed", agent, TASK)
     session.add("tool_call.started", turn, TASK)
-    lineage = build_process_tree(session.events, processes(system))
+    lineage = group_by_process(session.events, processes(system))
     assert shape(lineage.outside) == [("s-1", []), ("s-2", [])]
     ran = (attempt, [(agent, [(turn, [("s-6", [])])])])
     worker = ("system-2", [("system-3", [ran]), ("system-8", [])])
@@ -80,7 +80,7 @@ def test_a_task_that_another_worker_went_on_with_stands_under_both(system, sessi
     interrupted = session.add("tool_call.interrupted", call, TASK)
     later = session.add("turn.completed", second, TASK)
     result = session.add("message.appended", turn, TASK)
-    [supervisor] = build_process_tree(session.events, processes(system)).processes
+    [supervisor] = group_by_process(session.events, processes(system)).processes
     (of_one, _), (of_two,) = (spawned.children for spawned in supervisor.children)
     assert shape(of_one.children) == [(first, [(turn, [(call, [])])])]
     assert shape(of_two.children) == [(second, [(interrupted, []), (later, []), (result, [])])]
@@ -93,13 +93,13 @@ def test_what_stands_under_a_later_event_of_the_first_worker_goes_along(system, 
     second = session.attempt("alone", "s-2")
     call = session.add("tool_call.started", turn, TASK)
     outcome = session.add("tool_call.completed", call, TASK)
-    lineage = build_process_tree(session.events, processes(system))
+    lineage = group_by_process(session.events, processes(system))
     assert shape(lineage.processes)[1] == ("system-7", [(second, [(call, [(outcome, [])])])])
 
 
 def test_a_worker_without_a_supervisor_is_a_root(system, session):
     session.attempt("alone", "s-2")
-    assert shape(build_process_tree(session.events, processes(system)).processes) == [
+    assert shape(group_by_process(session.events, processes(system)).processes) == [
         ("system-7", [("s-3", [])])
     ]
 
@@ -107,7 +107,7 @@ def test_a_worker_without_a_supervisor_is_a_root(system, session):
 def test_a_process_that_the_log_does_not_tell_of_is_named(system, session):
     attempt = session.attempt("terminal", "s-2")
     again = session.attempt("terminal", "s-2")
-    lineage = build_process_tree(session.events, processes(system))
+    lineage = group_by_process(session.events, processes(system))
     assert lineage.processes == []
     [named] = lineage.unrecorded
     assert (named.worker, shape(named.children)) == ("terminal", [(attempt, []), (again, [])])
@@ -117,14 +117,14 @@ def test_a_process_that_the_log_does_not_tell_of_is_named(system, session):
 @pytest.mark.parametrize("facts", ["{}", "[]", "not JSON", '{"worker": 7}'])
 def test_an_attempt_that_does_not_say_whose_it_was_stays_in_its_task(system, session, facts):
     erased = session.add("task.started", "s-2", TASK, facts)
-    lineage = build_process_tree(session.events, processes(system))
+    lineage = group_by_process(session.events, processes(system))
     assert shape(lineage.outside)[1] == ("s-2", [(erased, [])])
     assert (lineage.processes, lineage.unrecorded) == ([], [])
 
 
 def test_a_supervisor_whose_own_event_is_missing_costs_only_itself(system, session):
     session.attempt("one", "s-2")
-    [worker] = build_process_tree(session.events, processes(system)[1:]).processes
+    [worker] = group_by_process(session.events, processes(system)[1:]).processes
     assert worker.stored.header.id == "system-2"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.runtime.agent_handler import AgentHandler
 from interlock.runtime.live_stream import LiveStream
-from interlock.runtime.run_handler import LeaseLost
+from interlock.runtime.task_attempt import LeaseLost
 from interlock.runtime.task_handler import FailedOutcome
 from tests.unit.runtime.test_run_handler import Trial
 

@@ -16,7 +16,7 @@ from interlock.core.errors import (
     StoreUnavailable,
 )
 from interlock.db.leases import Lease
-from interlock.runtime.run_handler import AttemptInterrupts, LeaseLost, ResumeLater, attempt
+from interlock.runtime.task_attempt import AttemptInterrupts, LeaseLost, ResumeLater, attempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 

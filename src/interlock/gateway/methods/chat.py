@@ -22,7 +22,7 @@ from interlock.gateway.methods.base import (
 )
 from interlock.gateway.protocol import Frame, MethodParams
 from interlock.gateway.services import Json
-from interlock.runtime.plan_builds import plan_task_id
+from interlock.runtime.approved_plans import plan_task_id
 from interlock.runtime.task_rows import Task, TaskStatus, new_task_id
 from interlock.sessions.manager import new_session_id
 from interlock.sessions.models import Message

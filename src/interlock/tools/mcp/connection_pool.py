@@ -22,7 +22,7 @@ from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot
 from interlock.tools.mcp.errors import McpServerError
 from interlock.tools.mcp.lazy_sandbox import LazySandbox
-from interlock.tools.mcp.managed_connection import ManagedConnection, wait_uncancelled
+from interlock.tools.mcp.restoring_connection import RestoringConnection, wait_uncancelled
 from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
 from interlock.tools.mcp.server_job import LaunchCeiling, resolve_values, server_job
 
@@ -49,7 +49,7 @@ class McpServerState:
 
     server: McpServerConfig
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    opened: ManagedConnection | None = None
+    opened: RestoringConnection | None = None
     failures: int = 0
     not_before: float = 0.0
     last_trouble: str = ""
@@ -80,14 +80,14 @@ class McpConnectionPool:
         self._log = log
         self._lines: dict[str, McpServerState] = {}
         # Each until it has ended, also those of removed servers.
-        self._alive: set[ManagedConnection] = set()
+        self._alive: set[RestoringConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     @asynccontextmanager
     async def using(
         self, server: McpServerConfig
-    ) -> "AsyncIterator[tuple[ManagedConnection, McpServerState]]":
+    ) -> "AsyncIterator[tuple[RestoringConnection, McpServerState]]":
         """The connection, while in use. `McpServerError` if it cannot be opened."""
         line = await self._line(server)
         async with line.turn:
@@ -107,7 +107,7 @@ class McpConnectionPool:
             return None
         return line.opened.connection
 
-    def abandon(self, line: McpServerState, opened: ManagedConnection) -> None:
+    def abandon(self, line: McpServerState, opened: RestoringConnection) -> None:
         """A call was abandoned. If the server does not answer a list request either, stop it."""
         opened.abandoned += 1
         self._spawn(self._see_whether_it_answers(line, opened))
@@ -146,7 +146,7 @@ class McpConnectionPool:
             await self.forget(server.id)
         return self._lines.setdefault(server.id, McpServerState(server))
 
-    async def _connected(self, line: McpServerState) -> ManagedConnection:
+    async def _connected(self, line: McpServerState) -> RestoringConnection:
         """Under the server's lock.
 
         An earlier connection must have ended, with files restored, before another opens.
@@ -169,14 +169,14 @@ class McpConnectionPool:
             self._failed(line, str(error))
             raise McpServerError(str(error)) from error
 
-    async def _opened(self, line: McpServerState) -> ManagedConnection:
+    async def _opened(self, line: McpServerState) -> RestoringConnection:
         connect = await asyncio.to_thread(_load)
         server = line.server
         backend = await self._backend() if server.is_local else None
         connection = connect(
             self._streams(server, backend), self._redactor, lambda: self.on_listing_changed(server.id)
         )
-        line.opened = opened = ManagedConnection(
+        line.opened = opened = RestoringConnection(
             connection, self._guard(line), lambda it: self._ended(server, it)
         )
         self._alive.add(opened)
@@ -201,7 +201,7 @@ class McpConnectionPool:
         profile = self.grounds.profile(line.server)
         return ProtectedSnapshot(profile, PathResolver(profile).find("."))
 
-    def _ended(self, server: McpServerConfig, opened: ManagedConnection) -> None:
+    def _ended(self, server: McpServerConfig, opened: RestoringConnection) -> None:
         self._alive.discard(opened)
         if opened.restored:
             self._note(McpRestored(server=server.id, paths=opened.restored[:MAX_RESTORED_TOLD]))
@@ -251,7 +251,7 @@ class McpConnectionPool:
 
     # -- ending --
 
-    async def _rest(self, line: McpServerState, opened: ManagedConnection) -> None:
+    async def _rest(self, line: McpServerState, opened: RestoringConnection) -> None:
         """The connection is unused now."""
         if line.ends_with_its_call or opened.abandoned > MAX_ABANDONED or opened.is_ending:
             await opened.end("the call ended")
@@ -260,16 +260,16 @@ class McpConnectionPool:
         loop = asyncio.get_running_loop()
         line.closing = loop.call_later(IDLE_SECONDS, lambda: self._spawn(self._end_idle(opened)))
 
-    async def _end_idle(self, opened: ManagedConnection) -> None:
+    async def _end_idle(self, opened: RestoringConnection) -> None:
         if opened.in_use == 0:
             await opened.end("it was idle")
 
-    async def _see_whether_it_answers(self, line: McpServerState, opened: ManagedConnection) -> None:
+    async def _see_whether_it_answers(self, line: McpServerState, opened: RestoringConnection) -> None:
         if not await opened.connection.answers() and not opened.is_ending:
             await opened.end("it stopped responding")
             self._failed(line, opened.connection.reason)
 
-    async def _end_lost(self, line: McpServerState, lost: ManagedConnection) -> None:
+    async def _end_lost(self, line: McpServerState, lost: RestoringConnection) -> None:
         """A connection that ended by itself counts as a failure; one that was stopped does not."""
         has_failed = not lost.is_ending
         await lost.end(lost.connection.reason)

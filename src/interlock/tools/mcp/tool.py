@@ -9,8 +9,8 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox.protected_snapshot import NOT_PUT_BACK
 from interlock.tools.mcp.connection_pool import McpConnectionPool
 from interlock.tools.mcp.errors import McpServerError
-from interlock.tools.mcp.managed_connection import ManagedConnection
 from interlock.tools.mcp.repository import McpRepository, StoredMcpTool
+from interlock.tools.mcp.restoring_connection import RestoringConnection
 from interlock.tools.mcp.results import to_tool_result
 from interlock.tools.mcp.schema_checks import checked_schema, max_value_bytes
 from interlock.tools.mcp.server_config import McpServerConfig
@@ -121,7 +121,7 @@ class McpTool(BaseTool):
         return True
 
     async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        used: list[ManagedConnection] = []
+        used: list[RestoringConnection] = []
         try:
             async with asyncio.timeout(context.timeout_seconds):
                 return _with_restored(await self._called(prepared, context, used), used)
@@ -139,7 +139,7 @@ class McpTool(BaseTool):
             raise self._tool_error(error, context, used) from error
 
     async def _called(
-        self, arguments: Mapping[str, Any], context: ToolContext, used: list[ManagedConnection]
+        self, arguments: Mapping[str, Any], context: ToolContext, used: list[RestoringConnection]
     ) -> ToolResult:
         hub, definition = self._services.hub, self._known.definition
         await self._make_sure_of_the_class()
@@ -185,7 +185,7 @@ class McpTool(BaseTool):
         )
 
     def _tool_error(
-        self, error: McpServerError, context: ToolContext, used: list[ManagedConnection]
+        self, error: McpServerError, context: ToolContext, used: list[RestoringConnection]
     ) -> ToolError:
         unknown = context.cancel.took_effect and not error.is_answer
         trouble = "" if error.is_answer else f"the MCP server {self._server.id} failed: "
@@ -215,7 +215,7 @@ class _Progress:
         self._report(to_visible_line(f"{message} ({done})" if message else done, 200))
 
 
-def _with_restored(result: ToolResult, used: list[ManagedConnection]) -> ToolResult:
+def _with_restored(result: ToolResult, used: list[RestoringConnection]) -> ToolResult:
     """Add a note for the model about protected files that were restored."""
     restored = _restored(used)
     if not restored:
@@ -224,7 +224,7 @@ def _with_restored(result: ToolResult, used: list[ManagedConnection]) -> ToolRes
     return replace(result, stderr=told + result.stderr, meta={**result.meta, "restored": restored})
 
 
-def _restored_clause(used: list[ManagedConnection]) -> str:
+def _restored_clause(used: list[RestoringConnection]) -> str:
     """The same for a call without a result."""
     return "".join(f"; {line}" for line in _restored_lines(_restored(used)))
 
@@ -238,5 +238,5 @@ def _restored_lines(restored: list[str]) -> list[str]:
     ]
 
 
-def _restored(used: list[ManagedConnection]) -> list[str]:
+def _restored(used: list[RestoringConnection]) -> list[str]:
     return [path for opened in used for path in opened.restored][:MAX_TOLD]

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class ManagedConnection:
+class RestoringConnection:
     """`guard` is None for a server that cannot write. `on_ended` is called after the restore."""
 
     def __init__(
         self,
         connection: "McpConnection",
         guard: ProtectedSnapshot | None,
-        on_ended: Callable[["ManagedConnection"], None],
+        on_ended: Callable[["RestoringConnection"], None],
     ) -> None:
         self.connection = connection
         self.in_use = 0

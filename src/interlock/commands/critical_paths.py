@@ -84,7 +84,7 @@ _HARMLESS_DEVICE = re.compile(
 _SEEN_THROUGH = re.compile(r"/proc/(?:self|thread-self|1|\d+)/(?:root|task/\d+/root)(?=/|$)")
 
 
-class SensitivePathClassifier:
+class CriticalPathClassifier:
     """Classifies paths for one judge, by its home and working directory."""
 
     def __init__(self, home: str, working_folder: str) -> None:

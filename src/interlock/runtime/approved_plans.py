@@ -33,7 +33,7 @@ class NoPlan(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanBuild:
+class ApprovedPlanTask:
     question: Question
     task: Task
 
@@ -73,7 +73,7 @@ class PlanService:
         *,
         who: str,
         credential_id: str | None = None,
-    ) -> PlanBuild:
+    ) -> ApprovedPlanTask:
         """Answer the question and build the plan, in one transaction."""
         question = await self._questions.get(question_id)
         if answer.get("decision") != "approve":
@@ -81,7 +81,9 @@ class PlanService:
         answering = self._questions.answering(question, answer, who=who)
         return await self._build(question, answering, who, credential_id)
 
-    async def build(self, question_id: str, *, who: str, credential_id: str | None = None) -> PlanBuild:
+    async def build(
+        self, question_id: str, *, who: str, credential_id: str | None = None
+    ) -> ApprovedPlanTask:
         """Build a plan that was approved before. Repeating it is harmless: it is built once."""
         question = await self._questions.get(question_id)
         if not _is_approved(question):
@@ -94,7 +96,7 @@ class PlanService:
         answering: Callable[[Transaction], Question],
         who: str,
         credential_id: str | None,
-    ) -> PlanBuild:
+    ) -> ApprovedPlanTask:
         session = await self._sessions.get(question.session_id)
         if question.mode != ToolMode.plan or question.widget != WidgetType.plan_review:
             raise NoPlan(f"question {question.id} is not a plan that was made in plan mode")
@@ -105,12 +107,12 @@ class PlanService:
         switching = self._switch.switching(session.id, ToolMode.coding, who=who)
         task_id = plan_task_id(question.id)
 
-        def work(transaction: Transaction) -> PlanBuild:
+        def work(transaction: Transaction) -> ApprovedPlanTask:
             transaction.next_seq()
             answered = answering(transaction)
             known = find_task(transaction.connection, task_id, session.id)
             if known is not None:
-                return PlanBuild(answered, known)
+                return ApprovedPlanTask(answered, known)
             _refuse_older(transaction, answered)
             # Before the message, so that readers of the log see the mode of its task first.
             switching(transaction)
@@ -120,7 +122,7 @@ class PlanService:
             transaction.record(
                 PlanBuildStarted(question_id=question.id, task_id=task_id, who=task.who), task.scope
             )
-            return PlanBuild(answered, task)
+            return ApprovedPlanTask(answered, task)
 
         built = await self._events.transact(session.id, work)
         self._notifier.notify(session.id)

@@ -28,7 +28,7 @@ from interlock.workflow.step_prompt import MAX_ARTIFACT, MAX_ARTIFACTS, MAX_SUMM
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-class RunStore:
+class RunReader:
     """The store of runs. It writes only the outcome that a step reports."""
 
     def __init__(self, database: Database, log: EventLog, redactor: Redactor) -> None:

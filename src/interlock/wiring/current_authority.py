@@ -14,7 +14,7 @@ from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import WritePrecondition
 from interlock.policy.authority import Authority, AuthorityCache
 from interlock.policy.inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
-from interlock.policy.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
 from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
@@ -68,7 +68,7 @@ class _Compiled:
     authority: Authority
 
 
-class AuthoritySource:
+class CurrentAuthority:
     def __init__(
         self,
         database: Database,

@@ -32,7 +32,7 @@ class UnrecordedProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessTree:
+class EventsByProcess:
     """The events outside of all workers; then the processes, each with its events."""
 
     outside: list[EventNode]
@@ -49,7 +49,7 @@ def read_process_events(connection: DbConnection) -> list[StoredEvent]:
     return [stored_event_from_row(row) for row in connection.query(READ_PROCESSES, _KINDS)]
 
 
-def build_process_tree(events: Iterable[StoredEvent], processes: Sequence[StoredEvent]) -> ProcessTree:
+def group_by_process(events: Iterable[StoredEvent], processes: Sequence[StoredEvent]) -> EventsByProcess:
     """`events` are a session's, in order; processes that had no part in them are dropped."""
     roots = build_tree(processes)
     workers = _Workers(roots)
@@ -73,7 +73,7 @@ def build_process_tree(events: Iterable[StoredEvent], processes: Sequence[Stored
         if attempt is not None:
             attempt_of[header.id] = attempt
         (parent.children if parent else outside).append(node)
-    return ProcessTree(outside, _with_a_part(roots), list(workers.unrecorded.values()))
+    return EventsByProcess(outside, _with_a_part(roots), list(workers.unrecorded.values()))
 
 
 class _Workers:
