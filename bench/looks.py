@@ -13,8 +13,8 @@ from interlock.agent.resume import LAST_COMPACTION, READ_OWN_OF_TASK
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, read_entries
 from interlock.feed.follow import LAST_TASK, NEWEST
-from interlock.log.events_by_process import read_process_events
 from interlock.log.export import export_events
+from interlock.log.process_grouping import read_process_events
 from interlock.log.read import newest_cursors, read_all
 from interlock.log.stats import read_stats
 from interlock.log.timeline import read_tail, read_timeline

@@ -7,7 +7,7 @@ import shlex
 import shutil
 from urllib.parse import quote
 
-from interlock.gates.audit import MAX_RECORDED_ARGUMENT_CHARS
+from interlock.gates.call_events import MAX_RECORDED_ARGUMENT_CHARS
 from interlock.tools.media.image_response import MAX_REASON_CHARS
 from tests.canary.canaries import Canary
 from tests.harness.canary import CanaryHarness

@@ -8,7 +8,7 @@ from interlock.log.signing import SigningKeyStore
 from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.anchor_sinks import FileSink
 from interlock.wiring import proof
-from interlock.wiring.proof import checkpoint_status, verify_store
+from interlock.wiring.store_verification import checkpoint_status, verify_store
 from tests.escape.victim import new_session, renamed
 from tests.harness.store import StoreHarness
 

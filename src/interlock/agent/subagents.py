@@ -46,7 +46,7 @@ SELECT DISTINCT task FROM events WHERE stream = ? AND substr(task, 1, ?) = ?
 
 
 @dataclass(frozen=True, slots=True)
-class SubagentRules:
+class SubagentLookups:
     """Looks up the Authority of a digest, and builds that of a child at a depth."""
 
     compiled: Callable[[str], Authority | None]
@@ -55,7 +55,7 @@ class SubagentRules:
 
 
 class SubagentRunner:
-    def __init__(self, services: AgentServices, agents: AgentDirectory, rules: SubagentRules) -> None:
+    def __init__(self, services: AgentServices, agents: AgentDirectory, rules: SubagentLookups) -> None:
         self._services = services
         self._agents = agents
         self._rules = rules

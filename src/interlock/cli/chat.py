@@ -295,7 +295,7 @@ def _read_line() -> str:
 
 def prompt_for_question(question: "Question") -> Mapping[str, Any] | None:
     """Prompt for an answer; None if the person declines."""
-    from interlock.channels.answer_prompts import prompt_for_answer
+    from interlock.channels.answer_dialogue import prompt_for_answer
     from interlock.questions.rendering import question_text
 
     widget = question.read_widget()

@@ -290,7 +290,7 @@ def _disk(settings: "Settings") -> DoctorCheckResult:
 def _log(settings: "Settings") -> DoctorCheckResult:
     from interlock.db.database import open_database
     from interlock.wiring import store_config
-    from interlock.wiring.proof import verify_store
+    from interlock.wiring.store_verification import verify_store
 
     database = open_database(store_config(settings))
     try:
@@ -309,7 +309,7 @@ def _checkpoints(settings: "Settings") -> DoctorCheckResult:
     """When the newest checkpoint was written, and which sinks have its anchor."""
     from interlock.db.database import open_database
     from interlock.wiring import store_config
-    from interlock.wiring.proof import checkpoint_status
+    from interlock.wiring.store_verification import checkpoint_status
 
     database = open_database(store_config(settings))
     try:

@@ -23,7 +23,7 @@ from interlock.cli.output import (
 from interlock.cli.runtime import open_cli_runtime
 
 if TYPE_CHECKING:
-    from interlock.log.events_by_process import EventsByProcess
+    from interlock.log.process_grouping import EventsByProcess
     from interlock.log.read import LogCursor
     from interlock.log.tree import EventNode
     from interlock.log.verify.event_log import VerificationReport
@@ -55,7 +55,7 @@ async def tree(
         Group the events by process: supervisor, worker, agent, turn, tool call.
     """
     from interlock.core.errors import SessionNotFound
-    from interlock.log.events_by_process import group_by_process, read_process_events
+    from interlock.log.process_grouping import group_by_process, read_process_events
     from interlock.log.read import iter_stream
     from interlock.log.tree import build_tree
 
@@ -202,7 +202,7 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
         The files of EVENT_ANCHORS, and journald, are read anyway.
     """
     from interlock.log.checkpoint import Anchor
-    from interlock.wiring.proof import verify_store
+    from interlock.wiring.store_verification import verify_store
 
     files = [Path(anchor).absolute()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
     anchors = [Anchor.parse(anchor)] if anchor and not files else []

@@ -30,7 +30,7 @@ from interlock.wiring import (
     record_probes,
     select_sandbox,
 )
-from interlock.wiring.proof import verify_store
+from interlock.wiring.store_verification import verify_store
 
 OPENED_BY = "embed"
 

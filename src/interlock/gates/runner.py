@@ -29,14 +29,14 @@ from interlock.core.errors import (
 from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
 from interlock.core.threads import DaemonThreadPool
-from interlock.gates.audit import (
+from interlock.gates.authority_ledger import AuthorityLedger
+from interlock.gates.call_events import (
     CallOutcome,
     intent_event,
     outcome_event,
     recorded_arguments,
     refusal_event,
 )
-from interlock.gates.authority_ledger import AuthorityLedger
 from interlock.gates.gate import (
     ClearedCall,
     GateContext,

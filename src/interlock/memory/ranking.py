@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from interlock.memory.word_forms import QueryTerm
+from interlock.memory.query_expansion import QueryTerm
 
 # BM25: how soon more of a word stops to count, and how much a passage's length lowers its score.
 _SATURATION, _LENGTH_WEIGHT, _USUAL_WORDS = 1.2, 0.5, 100

@@ -11,10 +11,10 @@ from interlock.memory import index_rows
 from interlock.memory.index import MemoryIndex, SyncResult
 from interlock.memory.index_rows import STRONG, find_passages, with_placeholders
 from interlock.memory.note_directory import Check
+from interlock.memory.query_expansion import QueryTerm, find_query_terms
 from interlock.memory.ranking import PassageCandidate, PassageRanker, RankedNote, rarity
 from interlock.memory.snippets import snippet
 from interlock.memory.tokenizer import query_words
-from interlock.memory.word_forms import QueryTerm, find_query_terms
 
 CANDIDATES = "SELECT id, note_id, head_words, words, day FROM memory_passages WHERE id IN ({places})"
 PASSAGES = """

@@ -21,8 +21,8 @@ from interlock.tools.registry import ToolRegistry
 from interlock.wiring import mcp_servers, policy_views
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
-from interlock.wiring.proof import verify_store
 from interlock.wiring.runtime import Runtime
+from interlock.wiring.store_verification import verify_store
 
 __all__ = [
     "Gateway",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from interlock.agent.definitions import AgentDefinition, AgentDirectory
 from interlock.agent.loop import AgentServices
 from interlock.agent.prompt_builder import EarlierPromptInputs, PromptInputs
-from interlock.agent.subagents import SubagentRules, SubagentRunner
+from interlock.agent.subagents import SubagentLookups, SubagentRunner
 from interlock.config.modes import ToolMode, stricter
 from interlock.core.errors import ModeNotOpen
 from interlock.core.threads import DaemonThreadPool
@@ -132,7 +132,7 @@ class PromptInputsResolver:
         return SubagentRunner(
             services,
             self._agents,
-            SubagentRules(self._runtime.authorities.named, self._of_child, self._model_of_child),
+            SubagentLookups(self._runtime.authorities.named, self._of_child, self._model_of_child),
         )
 
     async def _of_child(

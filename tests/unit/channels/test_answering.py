@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.channels.answer_prompts import prompt_for_answer
+from interlock.channels.answer_dialogue import prompt_for_answer
 from interlock.questions.answers import read_answer
 from interlock.questions.widgets import WidgetType, read_widget
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.log.events_by_process import group_by_process
 from interlock.log.hash_chain import EventHeader
+from interlock.log.process_grouping import group_by_process
 from interlock.log.read import LogCursor, StoredEvent
 from interlock.log.tree import build_tree
 

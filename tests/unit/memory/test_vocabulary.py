@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.memory.word_forms import is_one_letter_off, similarity
+from interlock.memory.query_expansion import is_one_letter_off, similarity
 
 WORDS = st.text("abcdeé", min_size=4, max_size=9)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import program_runner
-from interlock.sandbox.program_runner import running
+from interlock.sandbox import helper_program
+from interlock.sandbox.helper_program import running
 from tests.unit.sandbox.conftest import open_descriptors
 
 SH = Path("/bin/sh")
@@ -52,7 +52,7 @@ async def test_its_environment_is_not_ours(folder, monkeypatch):
 
 @pytest.mark.parametrize("length", [100, 99_999, 1_000_000])
 async def test_a_line_too_long_to_hold_is_passed_over_whole(folder, monkeypatch, length):
-    monkeypatch.setattr(program_runner, "LINE_BYTES", 50)
+    monkeypatch.setattr(helper_program, "LINE_BYTES", 50)
     script = f"echo before; head -c {length} /dev/zero | tr '\\0' x; echo; echo after"
     lines, code, _ = await output_of(script, folder)
     assert (lines[0], lines[-1], code) == (b"before", b"after", 0)
@@ -63,7 +63,7 @@ async def test_a_line_too_long_to_hold_is_passed_over_whole(folder, monkeypatch,
 async def test_much_complaint_is_cut_and_holds_nothing_up(folder):
     _, code, complaint = await output_of("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 2", folder)
     assert code == 2
-    assert complaint == "x" * program_runner.MAX_STDERR_BYTES
+    assert complaint == "x" * helper_program.MAX_STDERR_BYTES
 
 
 async def test_what_is_left_unread_is_closed(folder):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from interlock.channels.answer_prompts import field_prompt, parse_field_value
+from interlock.channels.answer_dialogue import field_prompt, parse_field_value
 from interlock.channels.telegram.outgoing_content import ButtonRows, MessageButton
 from interlock.core.text import escape_control_characters
 from interlock.questions.fields import ChoiceOption, FieldType, FormField

@@ -16,9 +16,9 @@ from typing import Any
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.hard_link_check import HardLinkCheck
+from interlock.sandbox.helper_program import confined, running
 from interlock.sandbox.jobs import SandboxBackend, SandboxUnavailable
 from interlock.sandbox.paths import PathResolver, ResolvedPath
-from interlock.sandbox.program_runner import confined, running
 from interlock.tools.files.base import (
     CURSOR,
     PATH,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt
-from interlock.sandbox.program_runner import ProgramProcess
+from interlock.sandbox.helper_program import ProgramProcess
 from interlock.sandbox.programs import RG
 from interlock.tools.files.cursor import stale_cursor
 from interlock.tools.files.glob_arguments import Glob

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from interlock import __version__
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.errors import McpServerError
-from interlock.tools.mcp.message_limits import Streams, limit_messages
+from interlock.tools.mcp.message_rate_limit import Streams, limit_messages
 from interlock.tools.mcp.tool_definitions import MAX_TOOLS, McpToolDefinition, make_definition
 from interlock.tools.mcp.tool_names import to_visible_line
 

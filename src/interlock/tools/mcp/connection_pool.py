@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
     from interlock.tools.mcp.connection import McpConnection
-    from interlock.tools.mcp.message_limits import Streams
+    from interlock.tools.mcp.message_rate_limit import Streams
 
 IDLE_SECONDS = 300.0
 MAX_PAUSE_SECONDS = 60.0

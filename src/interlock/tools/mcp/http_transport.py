@@ -10,7 +10,7 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
-from interlock.tools.mcp.message_limits import MAX_MESSAGE_BYTES, MessageRateLimiter
+from interlock.tools.mcp.message_rate_limit import MAX_MESSAGE_BYTES, MessageRateLimiter
 
 CONNECT_SECONDS = 10.0
 # Of an event stream, over its whole life.

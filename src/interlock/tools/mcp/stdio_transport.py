@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import ExitReason, Job, RunningJob, SandboxBackend
-from interlock.tools.mcp.message_limits import MAX_MESSAGE_BYTES
+from interlock.tools.mcp.message_rate_limit import MAX_MESSAGE_BYTES
 from interlock.tools.mcp.tool_names import to_visible_line
 
 # Some servers print a greeting on stdout. More than this is not the protocol.

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from interlock.tools.mcp.http_transport import MAX_MESSAGE_BYTES, BoundedTransport, HttpLimitExceeded
-from interlock.tools.mcp.message_limits import MessageRateLimiter
+from interlock.tools.mcp.message_rate_limit import MessageRateLimiter
 
 URL = "https://example.org/mcp"
 
