@@ -53,6 +53,7 @@ def _write_as_if_long_ago(path) -> None:
                 "UPDATE events SET time_us = ?, prev_hash = ?, hash = ? WHERE position = ?",
                 (earlier, before, heads[stream], position),
             )
+        db.execute("UPDATE sessions SET created_us = created_us - ?", (365 * 86_400_000_000,))
         for stream, chained in heads.items():
             db.execute("UPDATE stream_heads SET hash = ? WHERE stream = ?", (chained, stream))
     db.close()

@@ -258,20 +258,23 @@ def _worked_seconds(rows: Sequence[Row]) -> float:
 def _begun_turns(rows: Sequence[Row]) -> int:
     """The completed turns, and those in which an earlier attempt ended while the model was asked.
 
-    It is asked when an attempt starts and whenever all calls of a turn have an outcome. An attempt that
-    ended just before it was asked counts the same: a resumed task never has more room than before.
+    It is asked when an attempt starts and whenever all calls of a turn have an outcome, unless one of them
+    asked a person: then the attempt ends. An attempt that ended just before it was asked counts the same:
+    a resumed task never has more room than before.
     """
-    turns, unanswered, is_asked = 0, 0, False
+    turns, unanswered, is_asked, is_parked = 0, 0, False, False
     for _id, kind, _time_us, facts in rows:
         if kind == "task.started":
             turns, is_asked = turns + is_asked, False
         elif kind == "agent.started":
-            is_asked = True
+            is_asked, is_parked = True, False
+        elif kind == "ask_user.asked":
+            is_parked = True
         elif kind == "turn.completed":
             turns, unanswered, is_asked = turns + 1, orjson.loads(facts)["tool_calls"], False
         elif kind in ("tool_call.completed", "tool_call.failed", "tool_call.denied"):
             unanswered -= 1
-            is_asked = is_asked or unanswered == 0
+            is_asked = is_asked or (unanswered == 0 and not is_parked)
     return turns
 
 

@@ -60,9 +60,10 @@ async def test_a_task_is_told_each_earlier_task_whole_and_nothing_that_is_queued
     assert told(store, session, task) == expected
 
 
-async def test_without_a_task_everything_is_told_as_it_stands(store, session):
-    assert len(told(store, session, None)) == 7
-    assert told(store, session, None)[2] == "second"
+async def test_without_a_task_each_result_follows_its_call(store, session):
+    assert told(store, session, None) == [
+        *("first", "", "noon", "second", "answer to first", "third", "answer to second")
+    ]
 
 
 async def test_what_belongs_to_no_task_stands_where_it_is(store, session):

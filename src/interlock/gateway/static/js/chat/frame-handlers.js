@@ -32,7 +32,7 @@ function newTask(id) {
     undos: [],
     undoing: null,
     canUndo: true,
-    tokens: { input: 0, output: 0 },
+    turns: {},
     blocks: [],
   };
 }
@@ -323,10 +323,7 @@ const EVENTS = {
   'task.cancelled': onTask((task) => ({ ...task, status: 'cancelled', blocks: closedTexts(task.blocks) })),
   'turn.completed': onTask((task, { payload }) => ({
     ...task,
-    tokens: {
-      input: task.tokens.input + (payload.input_tokens ?? 0),
-      output: task.tokens.output + (payload.output_tokens ?? 0),
-    },
+    turns: { ...task.turns, [payload.turn]: (payload.input_tokens ?? 0) + (payload.output_tokens ?? 0) },
   })),
   'tool_call.started': onCall((call, { payload, time_us: timeUs }) => ({
     ...call,

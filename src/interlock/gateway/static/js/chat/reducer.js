@@ -11,7 +11,7 @@
  * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
  *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
  *   startedUs: number|null, lastUs: number|null, waitsSinceUs: number|null, waitedUs: number,
- *   undos: string[], undoing: {id: string, of: string}|null, canUndo: boolean, tokens: {input: number, output: number},
+ *   undos: string[], undoing: {id: string, of: string}|null, canUndo: boolean, turns: Record<string, number>,
  *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
@@ -110,7 +110,7 @@ function joinedTask(first, rest) {
     waitedUs: first.waitedUs + rest.waitedUs + waitedBetween(first, rest),
     undos: [...first.undos, ...rest.undos],
     mode: rest.mode || first.mode,
-    tokens: { input: first.tokens.input + rest.tokens.input, output: first.tokens.output + rest.tokens.output },
+    turns: { ...first.turns, ...rest.turns },
     blocks,
   };
 }
@@ -175,6 +175,9 @@ export function countTasksBefore(state, taskId) {
 export function hasChangedFiles(task) {
   return task.blocks.some((block) => block.type === 'call' && block.status === 'ok' && CHANGING.has(block.tool));
 }
+
+/** The tokens of its turns. @param {TaskEntry} task */
+export const tokensOf = ({ turns }) => Object.values(turns).reduce((sum, tokens) => sum + tokens, 0);
 
 /** How long it was worked on; null where the log does not tell. @param {TaskEntry} task */
 export function workedMs({ startedUs, lastUs, waitedUs }) {

@@ -7,7 +7,7 @@ import { copyButton } from '../copy-button.js';
 import { icon } from '../icons.js';
 import { markdown } from '../markdown.js';
 import { formatDuration, formatMoment, formatNumber, formatTime, hasText, language, t, translated } from '../i18n.js';
-import { answerOf, hasChangedFiles, hasEnded, workedMs } from './reducer.js';
+import { answerOf, hasChangedFiles, hasEnded, tokensOf, workedMs } from './reducer.js';
 import './tool-call.js';
 
 /**
@@ -126,7 +126,7 @@ function aboutView(task, context) {
   const refused = calls.filter((call) => call.status === 'denied').length;
   const failed = calls.filter((call) => call.status === 'failed').length;
   const spent = workedMs(task);
-  const tokens = task.tokens.input + task.tokens.output;
+  const tokens = tokensOf(task);
   const answer = answerOf(task);
   return html`<div class="task-about">
     <span class="facts">
