@@ -258,7 +258,7 @@ class _Task:
             choice = ToolChoice.required if number == 1 and self.must_call else ToolChoice.auto
         turn = self.recording.begin_turn(authority)
         request = ModelRequest(
-            messages=(self.prompt.encoded, *self.conversation.encoded()),
+            messages=(self.prompt.message, *self.conversation.messages()),
             tools=b"" if choice is ToolChoice.none else authority.schemas,
             tool_choice=choice,
         )

@@ -24,6 +24,7 @@ from interlock.models.provider import (
     ModelError,
     ModelFault,
     ModelProvider,
+    ModelReasoningDelta,
     ModelReply,
     ModelRequest,
     ModelStreamItem,
@@ -135,6 +136,8 @@ class ModelTurnRunner:
                 if isinstance(item, ModelReply):
                     question.reply = self._fit(item)
                     break
+                if isinstance(item, ModelReasoningDelta):
+                    continue
                 if question.first_piece is None:
                     question.first_piece = asyncio.get_running_loop().time()
                 if text := safe.feed(sanitize_text(item.text)):

@@ -169,6 +169,7 @@ class TaskRecorder:
             redacted=message.redacted,
             content=message.content,
             calls=message.tool_calls,
+            reasoning=message.reasoning_fields(),
         )
         self._say(message, self._log.draft(completed, self._scope, event_id=turn.scope.parent))
         return reply, usage
@@ -276,7 +277,7 @@ class TaskRecorder:
             for call in reply.tool_calls
             for name in [authority.names.get(call.name, call.name)]
         ]
-        return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls)
+        return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls, reasoning=reply.reasoning)
 
 
 def _used(question: TurnRequest, reply: ModelReply) -> TokenUsage:

@@ -128,11 +128,11 @@ class TurnCompletedEvent(Event):
     """The model answered: what it was offered, what it used, and its message, redacted by `make_storable`.
 
     The calls that it requests are below it: its id is made when the turn begins. `agent` and `actor`, for
-    whom it works, may be empty.
+    whom it works, may be empty. `reasoning` has the fields of `models.provider.Reasoning`.
     """
 
     kind = "turn.completed"
-    erasable = ("content", "calls")
+    erasable = ("content", "calls", "reasoning")
     outside = ("agent", "actor")
     turn: int
     authority_digest: str = ""
@@ -150,6 +150,7 @@ class TurnCompletedEvent(Event):
     redacted: bool = False
     content: str = ""
     calls: list[dict[str, Any]] | None = None
+    reasoning: dict[str, str] | None = None
 
     @property
     def is_message(self) -> bool:

@@ -6,7 +6,7 @@ models it tries, so that a newcomer sees a refusal and what can be done about it
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,15 +20,23 @@ from interlock.models.demo_intents import (
     parse_intent,
 )
 from interlock.models.demo_replies import DemoResult, describe_result, introduction, not_understood
-from interlock.models.message_decoding import (
-    EndpointMessage,
+from interlock.models.offline_models import (
     conversation_key,
-    decode_messages,
     estimate_usage,
     offered_tool_names,
     stream_reply,
 )
-from interlock.models.provider import FinishReason, ModelReply, ModelRequest, ModelStreamItem, RequestedCall
+from interlock.models.provider import (
+    AssistantMessage,
+    ChatMessage,
+    FinishReason,
+    ModelReply,
+    ModelRequest,
+    ModelStreamItem,
+    RequestedCall,
+    ToolMessage,
+    UserMessage,
+)
 
 _READ_FIRST = {"READ_REQUIRED", "STALE_READ"}
 _MEANT_LITERALLY = re.compile(r"([\\.+*?()|\[\]{}^$])")
@@ -78,10 +86,10 @@ class _Step:
 
 def reply_to(request: ModelRequest) -> ModelReply:
     """A pure function of the conversation."""
-    messages = decode_messages(request.messages)
-    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
-    text = "" if asked is None else messages[asked].content
-    done = [] if asked is None else _done(messages[asked + 1 :])
+    messages = request.messages
+    users = [(at, each.text) for at, each in enumerate(messages) if isinstance(each, UserMessage)]
+    asked, text = users[-1] if users else (len(messages), "")
+    done = _done(messages[asked + 1 :])
     move = _next_move(text, done, offered_tool_names(request.tools))
     if isinstance(move, _Step):
         arguments = orjson.dumps(move.arguments).decode()
@@ -92,13 +100,14 @@ def reply_to(request: ModelRequest) -> ModelReply:
     return replace(reply, usage=estimate_usage(request, reply))
 
 
-def _done(messages: list[EndpointMessage]) -> list[_Done]:
-    results = {message.call_id: message.content for message in messages if message.role == "tool"}
+def _done(messages: Sequence[ChatMessage]) -> list[_Done]:
+    results = {message.call_id: message.text for message in messages if isinstance(message, ToolMessage)}
     return [
-        _Done(name, _object(arguments), _object(results[call_id], "stdout"))
+        _Done(call.name, _object(call.arguments), _object(results[call.call_id], "stdout"))
         for message in messages
-        for call_id, name, arguments in message.calls
-        if call_id in results
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+        if call.call_id in results
     ]
 
 

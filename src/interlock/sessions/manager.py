@@ -24,6 +24,7 @@ from interlock.log.kinds import (
 )
 from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.log.writer import EventLog, Transaction
+from interlock.models.provider import Reasoning
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.models import (
     EXEC,
@@ -246,10 +247,14 @@ class SessionManager:
         *,
         tool_calls: Sequence[dict[str, Any]] | None = None,
         tool_call_id: str | None = None,
+        reasoning: Reasoning | None = None,
     ) -> StorableMessage:
         """A redacted message, to be written as an event or in the caller's transaction."""
         return make_storable(
-            self._redactor, role, content, tool_calls=tool_calls, tool_call_id=tool_call_id
+            *(self._redactor, role, content),
+            tool_calls=tool_calls,
+            tool_call_id=tool_call_id,
+            reasoning=reasoning,
         )
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
