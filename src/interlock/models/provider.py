@@ -159,6 +159,11 @@ class ModelFault(StrEnum):
         """Whether the same request may succeed a little later."""
         return self in _PASSING
 
+    @property
+    def is_of_the_request(self) -> bool:
+        """Whether it says nothing about the next request, nor about another model."""
+        return self in _OF_THE_REQUEST
+
 
 _PASSING = frozenset(
     {
@@ -169,6 +174,9 @@ _PASSING = frozenset(
         ModelFault.protocol,
     }
 )
+
+
+_OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.too_long, ModelFault.validation})
 
 
 class ModelError(InterlockError):
