@@ -168,17 +168,22 @@ class ModelContext:
         summary: list[ChatMessage] = [] if self._summary is None else [self._summary]
         return summary + [entry.message for entry in self._entries]
 
-    def compact(self, reserved: int = 0) -> Compaction | None:
+    def older_messages(self, reserved: int = 0) -> list[ChatMessage]:
+        """The messages that `compact` would summarise, with the summary of those before them."""
+        cut = self._cut_for(self._room(reserved) // 2)
+        return self.messages()[: cut + (self._summary is not None)] if cut else []
+
+    def compact(self, reserved: int = 0, *, summary: str = "") -> Compaction | None:
         """Summarise the older part if the total exceeds the budget, less `reserved` tokens.
 
         The newest exchange and the current request always stay. If that exchange alone is too long, its
-        results are cut.
+        results are cut. `summary`: that of `older_messages`, else their first lines are taken.
         """
         if not self.is_too_long(reserved):
             return None
         room, before = self._room(reserved), self._tokens
         if cut := self._cut_for(room // 2):
-            self._summarize_oldest(cut)
+            self._summarize_oldest(cut, summary)
         self._cut_results(room)
         return Compaction(self._through, before, self._tokens) if self._tokens < before else None
 
@@ -197,18 +202,20 @@ class ModelContext:
     def _room(self, reserved: int) -> int:
         return max(self._budget - reserved, self._budget // 4)
 
-    def compact_through(self, seq: int) -> None:
+    def compact_through(self, seq: int, *, summary: str = "") -> None:
         """Summarise everything up to that message, as was done before."""
         numbers = [entry.seq for entry in self._entries]
         if seq in numbers:
             # Results added for unanswered calls have the number of their call's message.
-            self._summarize_oldest(len(numbers) - numbers[::-1].index(seq))
+            self._summarize_oldest(len(numbers) - numbers[::-1].index(seq), summary)
 
-    def _summarize_oldest(self, count: int) -> None:
+    def _summarize_oldest(self, count: int, summary: str) -> None:
         older, self._entries = self._entries[:count], self._entries[count:]
         self._through = older[-1].seq
         self._reasoned = [entry for entry in self._reasoned if entry not in older]
-        self._gists += [entry.gist for entry in older if entry.gist]
+        # A written summary includes the one before it.
+        gists = [entry.gist for entry in older if entry.gist]
+        self._gists = summary.splitlines() if summary else [*self._gists, *gists]
         requests = [entry.request for entry in older if entry.role is Role.user]
         self._request = requests[-1] if requests else self._request
         is_newest = not any(entry.role is Role.user for entry in self._entries)

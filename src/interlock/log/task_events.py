@@ -162,14 +162,49 @@ class TurnCompletedEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDiscarded(Event):
+    """A model's answer broke off after part of it was shown. That part is void: the turn is asked again."""
+
+    kind = "turn.discarded"
+    erasable = ("error",)
+    turn: int
+    error_class: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFallback(Event):
+    """A model failed, and the rest of the task uses the next one of its chain in MODELS."""
+
+    kind = "model.fallback"
+    erasable = ("error",)
+    from_model: str
+    to_model: str
+    error_class: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted(Event):
-    """The model gets older messages as a summary from here on. The transcript keeps them all."""
+    """The model gets older messages as a summary from here on. The transcript keeps them all.
+
+    If a model wrote the summary, `model` names it, and the tokens are what that cost.
+    """
 
     kind = "context.compacted"
+    erasable = ("summary",)
     outside = ()
     through_seq: int
     tokens_before: int
     tokens_after: int
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    # Of the task: usage is counted by them.
+    agent: str = ""
+    actor: str = ""
+    # Redacted; empty if the messages were only cut.
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +299,8 @@ TASK_EVENTS = (
     AgentCompleted,
     AgentFailed,
     TurnCompletedEvent,
+    TurnDiscarded,
+    ModelFallback,
     ContextCompacted,
     ControlLimitReached,
     ModelToolChoiceRefused,
