@@ -151,14 +151,14 @@ class ModelContext:
 
         An id never looks like that of a task, session or undo, which people pass to `undo`.
         """
-        taken, distinct = set(self._call_ids), []
+        distinct: dict[str, RequestedCall] = {}
         for call in calls:
-            is_free = call.call_id and not self._is_part and call.call_id not in taken
-            keeps = is_free and not _OTHER_THINGS.match(call.call_id)
-            own = call.call_id if keeps else f"call_{token_hex(8)}"
-            taken.add(own)
-            distinct.append(replace(call, call_id=own))
-        return tuple(distinct)
+            own = call.call_id
+            is_taken = self._is_part or own in self._call_ids or own in distinct
+            if not own or is_taken or _OTHER_THINGS.match(own):
+                own = f"call_{token_hex(8)}"
+            distinct[own] = call if own == call.call_id else replace(call, call_id=own)
+        return tuple(distinct.values())
 
     def __len__(self) -> int:
         """The number of messages sent to the model."""
