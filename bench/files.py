@@ -20,7 +20,7 @@ from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.programs import RG, locate
