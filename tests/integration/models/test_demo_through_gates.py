@@ -16,7 +16,7 @@ from interlock.models.provider import (
     ToolMessage,
     UserMessage,
 )
-from interlock.policy.inputs import ModeSwitching
+from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.wiring import open_runtime, select_sandbox
 from tests.harness.model_request_checks import message_faults
