@@ -16,7 +16,7 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
-    MESSAGE_KINDS,
+    IS_MESSAGE,
     SYSTEM_STREAM,
     AskUserAnswered,
     AskUserAsked,
@@ -50,7 +50,7 @@ WHERE e.stream = ? AND e.content IS NOT NULL
 """
 HAS_OLD = f"SELECT 1 {_OLD} LIMIT 1"
 OLD = f"""
-SELECT e.seq, e.kind, e.parent, t.id {_OLD}
+SELECT e.seq, e.kind, e.parent, t.id, ({IS_MESSAGE}) {_OLD}
     AND NOT EXISTS (
         SELECT 1 FROM questions q WHERE q.intent_id = e.parent AND e.kind IN ({QUESTIONS})
             AND (q.status = 'open' OR q.closed_us >= ?))
@@ -61,12 +61,10 @@ SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS
 """
 
 # Messages that belong to no task: a person's, and the replies to it up to the next one.
-_MESSAGES = ", ".join(f"'{kind}'" for kind in MESSAGE_KINDS)
 LOOSE_MESSAGES = f"""
 SELECT e.seq, e.facts, e.time_us FROM events e
 LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
-WHERE e.stream = ? AND e.kind IN ({_MESSAGES}) AND e.content IS NOT NULL
-    AND t.id IS NULL
+WHERE e.stream = ? AND t.id IS NULL AND {IS_MESSAGE}
 ORDER BY e.seq
 """  # noqa: S608 - a constant
 
@@ -211,10 +209,10 @@ def _planned(connection: DbConnection, stream: str, before_us: int) -> list[list
     words: dict[str | None, list[Row]] = {}
     others: list[list[Row]] = []
     for row in connection.query(OLD, (stream, before_us, before_us)):
-        seq, kind, _, task = row
-        if kind not in MESSAGE_KINDS and kind not in _QUESTION_KINDS:
+        seq, kind, _, task, is_message = row
+        if not is_message and kind not in _QUESTION_KINDS:
             others.append([row])
-        elif task is not None or kind not in MESSAGE_KINDS or seq < end:
+        elif task is not None or not is_message or seq < end:
             words.setdefault(task, []).append(row)
     batches: list[list[Row]] = [[]]
     for whole in (*words.values(), *others):
@@ -239,11 +237,11 @@ def _erasing(
         rows = _still_there(connection, stream, batch)
         if not rows:
             return None
-        messages = [(stream, seq) for seq, kind, *_ in rows if kind in MESSAGE_KINDS]
-        intents = sorted({parent for _, kind, parent, _ in rows if kind in _QUESTION_KINDS})
+        messages = [(stream, seq) for seq, *_, is_message in rows if is_message]
+        intents = sorted({parent for _, kind, parent, *_ in rows if kind in _QUESTION_KINDS})
         connection.change_many(ERASE_TEXT, messages)
         connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
-        connection.change_many(ERASE_REASON, [(task,) for _, kind, _, task in rows if kind in _TASK_ENDS])
+        connection.change_many(ERASE_REASON, [(task,) for _, kind, _, task, _ in rows if kind in _TASK_ENDS])
         connection.change_many(ERASE_CONTENT, [(stream, seq) for seq, *_ in rows])
         if connection.query(RUN_IS_OLD, (stream, before_us)) and not connection.query(
             HAS_RUN_EVENTS, (stream,)
