@@ -16,8 +16,7 @@ from interlock.log.auth_events import (
     AuthTokenRevoked,
 )
 from interlock.log.hash_chain import EventHeader
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 
 _COLUMNS = "id, kind, name, hash, created_us, created_by, expires_us, used_us, ended_us, ended_by"
 

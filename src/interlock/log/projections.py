@@ -16,7 +16,7 @@ from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import SYSTEM_STREAM, decode_event
 
 # The values of a row by column.
-Row = dict[str, Any]
+ProjectedRow = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,8 @@ class Projection:
     key: tuple[str, ...]
     columns: tuple[str, ...]
     kinds: tuple[type[Event], ...]
-    rows_of: Callable[[Any, EventHeader], Iterable[Row]]
-    evolve: Callable[[Row | None, Any, EventHeader], Row | None]
+    rows_of: Callable[[Any, EventHeader], Iterable[ProjectedRow]]
+    evolve: Callable[[ProjectedRow | None, Any, EventHeader], ProjectedRow | None]
     # The column that names the stream with the row's events; without one, it is the system stream.
     stream_column: str | None = None
     # Columns that keep a value whose event has been erased: it is not covered from then on.
@@ -41,13 +41,13 @@ class Projection:
     # Rows are removed without an event after a while, and backups have none.
     may_be_missing: bool = False
 
-    def key_of(self, row: Row) -> tuple[Any, ...]:
+    def key_of(self, row: ProjectedRow) -> tuple[Any, ...]:
         return tuple(row[column] for column in self.key)
 
-    def is_key(self, match: Row) -> bool:
+    def is_key(self, match: ProjectedRow) -> bool:
         return match.keys() == set(self.key)
 
-    def read(self, connection: DbConnection, match: Row) -> list[Row]:
+    def read(self, connection: DbConnection, match: ProjectedRow) -> list[ProjectedRow]:
         """The stored rows with these values."""
         names = (*self.key, *self.columns)
         statement = f"SELECT {', '.join(names)} FROM {self.table}{_where(match)}"  # noqa: S608 - our names
@@ -57,13 +57,15 @@ class Projection:
     def store(self, connection: DbConnection, event: Event, header: EventHeader) -> None:
         """Store what the event makes of the rows that it concerns."""
         for match in self.rows_of(event, header):
-            before: Sequence[Row | None] = self.read(connection, match)
+            before: Sequence[ProjectedRow | None] = self.read(connection, match)
             if not before and self.is_key(match):
                 before = [None]
             for row in before:
                 self._write(connection, row, self.evolve(row, event, header))
 
-    def _write(self, connection: DbConnection, before: Row | None, after: Row | None) -> None:
+    def _write(
+        self, connection: DbConnection, before: ProjectedRow | None, after: ProjectedRow | None
+    ) -> None:
         if after == before:
             return
         if before is None:
@@ -80,7 +82,7 @@ class Projection:
         connection.change(f"UPDATE {self.table} SET {setting}{where}", (*changed.values(), *key))  # noqa: S608
 
 
-def _where(match: Row) -> str:
+def _where(match: ProjectedRow) -> str:
     return f" WHERE {' AND '.join(f'{name} = ?' for name in match)}" if match else ""
 
 

@@ -241,7 +241,9 @@ def _erasing(
         intents = sorted({parent for _, kind, parent, *_ in rows if kind in _QUESTION_KINDS})
         connection.change_many(ERASE_TEXT, messages)
         connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
-        connection.change_many(ERASE_REASON, [(task,) for _, kind, _, task, _ in rows if kind in _TASK_ENDS])
+        connection.change_many(
+            ERASE_REASON, [(task,) for _, kind, _, task, _ in rows if kind in _TASK_ENDS]
+        )
         connection.change_many(ERASE_CONTENT, [(stream, seq) for seq, *_ in rows])
         if connection.query(RUN_IS_OLD, (stream, before_us)) and not connection.query(
             HAS_RUN_EVENTS, (stream,)

@@ -14,7 +14,7 @@ from interlock.db.driver import DbConnection
 from interlock.log.event import Event
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import ToolCallDenied, ToolCallFailed
-from interlock.log.projections import Projection, Row
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.task_events import AgentFailed, TaskCancelled, TaskFinished, TurnCompletedEvent
 
 # A day of any time zone begins at a multiple of this.
@@ -50,7 +50,7 @@ _SUMMED = {
 }
 
 
-def _rows_of(event: Event, header: EventHeader) -> list[Row]:
+def _rows_of(event: Event, header: EventHeader) -> list[ProjectedRow]:
     facts = event.payload()
     kind, name = _subject(header.kind, facts)
     if kind is None:
@@ -60,7 +60,7 @@ def _rows_of(event: Event, header: EventHeader) -> list[Row]:
     return [row | {"kind": kind, "name": name} | names]
 
 
-def _evolve(row: Row | None, event: Event, header: EventHeader) -> Row:
+def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> ProjectedRow:
     before = row or _rows_of(event, header)[0] | dict.fromkeys(("events", *_SUMMED), 0)
     facts = event.payload()
     sums = {column: before[column] + _number(facts, fact) for column, fact in _SUMMED.items()}

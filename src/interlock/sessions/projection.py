@@ -10,10 +10,10 @@ from interlock.log.kinds import (
     SessionModelChanged,
     SessionRenamed,
 )
-from interlock.log.projections import Projection, Row
+from interlock.log.projections import ProjectedRow, Projection
 
 
-def _evolve(row: Row | None, event: Event, header: EventHeader) -> Row | None:
+def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> ProjectedRow | None:
     if isinstance(event, SessionCreated):
         return {
             "id": header.stream,

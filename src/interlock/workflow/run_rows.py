@@ -12,8 +12,7 @@ from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection, Row
 from interlock.log.event import Event
 from interlock.log.hash_chain import EventHeader
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.run_events import (
     NodeBegun,
     NodeCompleted,
