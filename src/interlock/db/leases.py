@@ -32,6 +32,7 @@ _UNDER = " under "
 
 # A lease that would last too long was taken by another clock, and is none.
 LIVE = "expires_ms > {LEASE_MS} AND expires_ms <= {LAST_LEASE_MS}"
+IS_LIVE = f"SELECT 1 FROM leases WHERE name = ? AND {LIVE}"  # noqa: S608 - a constant
 # With a lock on the row: until the commit no other holder can take the lease.
 IS_HELD = "SELECT 1 FROM leases WHERE name = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}"
 

@@ -28,8 +28,9 @@ SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? AND seq < ? {{kinds}} 
 # before its own last event, which exists once it has ended.
 OF_TASK = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?)
-    AND seq >= coalesce((SELECT message_seq FROM tasks WHERE id = ? AND session_id = ?), 0)
-    AND seq <= CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE id = ? AND ended_us IS NOT NULL)
+    AND seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)
+    AND seq <= CASE WHEN EXISTS (
+        SELECT 1 FROM events WHERE stream = ? AND task = ? AND kind IN ('task.finished', 'task.cancelled'))
         THEN (SELECT max(seq) FROM events WHERE stream = ? AND task = ?) ELSE {_BEYOND} END
 ORDER BY seq LIMIT ?
 """  # noqa: S608
@@ -88,7 +89,7 @@ def read_timeline(
         chosen = rows[:limit][::-1]
     else:
         within = f"{task_id}."
-        span = (task_id, session_id, task_id, session_id, task_id)
+        span = (session_id, task_id) * 3
         parameters = (session_id, task_id, len(within), within, *span, limit + 1)
         rows = connection.query(OF_TASK, parameters)
         chosen = rows[:limit]

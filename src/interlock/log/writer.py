@@ -136,7 +136,7 @@ class EventLog:
 
     def __init__(self, database: Database, redactor: Redactor, projections: Projections) -> None:
         self._redactor = redactor
-        self._projections = projections
+        self.projections = projections
         self._heads: dict[str, StreamHead] = {}
         self._subscribers: tuple[OnAppend, ...] = ()
         self._writer: GroupCommitWriter[_LogUnit] = GroupCommitWriter(
@@ -225,7 +225,7 @@ class EventLog:
     def _apply(self, connection: DbConnection, units: Sequence[_LogUnit]) -> None:
         if len(self._heads) > MAX_CACHED_HEADS:
             self._heads.clear()
-        appender = StreamAppender(connection, self._heads, self._projections)
+        appender = StreamAppender(connection, self._heads, self.projections)
         appender.lock_heads({unit.stream for unit in units})
         for unit in units:
             self._apply_unit(connection, appender, unit)

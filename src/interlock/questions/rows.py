@@ -154,7 +154,6 @@ def _encoded(content: Mapping[str, Any] | None) -> str | None:
     return None if content is None else orjson.dumps(content).decode()
 
 
-# Its content is erased with that of its events.
 QUESTIONS = Projection(
     table="questions",
     noun="question",
@@ -164,4 +163,5 @@ QUESTIONS = Projection(
     rows_of=lambda event, _header: [{"id": event.question_id}],
     evolve=_evolve,
     stream_column="session_id",
+    content=dict.fromkeys(("document", "answer", "close_reason")),
 )

@@ -338,4 +338,6 @@ TASKS = Projection(
     rows_of=_rows_of,
     evolve=_evolve,
     stream_column="session_id",
+    content={"reason": None},
+    is_open="status IN ('queued', 'running', 'waiting')",
 )

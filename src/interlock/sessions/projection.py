@@ -63,6 +63,7 @@ SESSIONS = Projection(
     rows_of=lambda _event, header: [{"id": header.stream}],
     evolve=_evolve,
     stream_column="id",
+    content={"title": ""},
     # Retention erases titles from events alone: people still find their sessions.
     outlasting=("title",),
 )
