@@ -38,7 +38,6 @@ TOKENS_OF_TASK = TOKENS.format(condition="session_id = ? AND task = ?")
 TOKENS_WITHIN_TASK = TOKENS.format(
     condition="session_id = ? AND task >= ? AND task < ? AND (task = ? OR task > ?)"
 )
-ACTOR_OF_TASK = "SELECT actor FROM usage WHERE session_id = ? AND task = ? AND kind = 'turn' LIMIT 1"
 
 
 # The facts that these columns sum up.
@@ -142,12 +141,6 @@ def read_task_usage(
     if not delegated:
         return _tokens(connection, TOKENS_OF_TASK, session_id, task)
     return _tokens(connection, TOKENS_WITHIN_TASK, session_id, task, f"{task}/", task, f"{task}.")
-
-
-def read_task_actor(connection: DbConnection, session_id: str, task: str) -> str:
-    """The person for whom a task has had turns; empty if unknown."""
-    rows = connection.query(ACTOR_OF_TASK, (session_id, task))
-    return str(rows[0][0]) if rows else ""
 
 
 def _tokens(connection: DbConnection, statement: str, *parameters: object) -> dict[str, TokenUsage]:
