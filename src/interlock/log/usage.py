@@ -68,7 +68,7 @@ def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> Proj
 
 USAGE = Projection(
     table="usage",
-    noun="the usage",
+    noun="sum of usage",
     key=("session_id", "task", "quarter", "kind", "name", "agent", "actor"),
     columns=("events", *_SUMMED),
     kinds=(TurnCompletedEvent, ToolCallDenied, ToolCallFailed, AgentFailed, TaskFinished, TaskCancelled),
