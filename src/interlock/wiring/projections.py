@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from interlock.channels.telegram.store import ERASE_QUESTIONS
+from interlock.channels.telegram.erasure import ERASE_QUESTIONS
 from interlock.gateway.credentials import CREDENTIALS
 from interlock.log.projections import Projections
 from interlock.log.usage import USAGE

@@ -90,8 +90,6 @@ SELECT q.question_id, t.shown FROM telegram_questions q JOIN telegram_tasks t ON
 WHERE t.bot_id = ? AND t.chat_id = ?
 """
 END_QUESTIONS = "DELETE FROM telegram_questions WHERE task_id = ?"
-# Unfinished answers in a chat are erased with their session.
-ERASE_QUESTIONS = "DELETE FROM telegram_questions WHERE session_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
