@@ -83,12 +83,12 @@ class Projection:
             marks = ", ".join("?" for _ in names)
             connection.change(f"INSERT INTO {self.table} ({', '.join(names)}) VALUES ({marks})", values)  # noqa: S608
             return
-        where, key = _where(dict.fromkeys(self.key)), self.key_of(before)
+        match = {name: before[name] for name in self.key}
         if after is None:
-            connection.change(f"DELETE FROM {self.table}{where}", key)  # noqa: S608
+            connection.change(f"DELETE FROM {self.table}{_where(match)}", tuple(match.values()))  # noqa: S608
             return
         changed = {name: value for name, value in after.items() if value != before[name]}
-        self._update(connection, changed, dict(zip(self.key, key, strict=True)))
+        self._update(connection, changed, match)
 
     def _update(self, connection: DbConnection, changed: ProjectedRow, match: ProjectedRow) -> None:
         setting = ", ".join(f"{name} = ?" for name in changed)
@@ -130,7 +130,7 @@ class Projections:
     def is_at_work(self, connection: DbConnection, stream: str) -> bool:
         return any(
             connection.query(
-                f"SELECT 1 FROM {each.table} WHERE {each.stream_column} = ? AND {each.is_open} LIMIT 1",  # noqa: S608
+                f"SELECT 1 FROM {each.table} WHERE {each.stream_column} = ? AND ({each.is_open}) LIMIT 1",  # noqa: S608
                 (stream,),
             )
             for each in self._all
@@ -138,7 +138,10 @@ class Projections:
         )
 
     def erase_old(self, connection: DbConnection, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Erase what rows have of these events' content: all events of a row that have some, at once."""
+        """Erase what rows have of the content of these events, given by header and facts.
+
+        Of each row they are all events with content: else a value would go whose event stays.
+        """
         for row in rows:
             header = EventHeader(*row[:7])
             for projection in self.of(header):
