@@ -304,12 +304,25 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
 
 
 @app.command
-async def anchor(*, json: AsJson = False) -> int:
-    """Record a signed checkpoint over all streams and print an anchor line to keep elsewhere."""
-    from interlock.log.checkpoint import write_checkpoint
+async def anchor(
+    *, accept_restored: Annotated[bool, Parameter(negative=())] = False, json: AsJson = False
+) -> int:
+    """Record a signed checkpoint over all streams and print an anchor line to keep elsewhere.
 
+    Parameters
+    ----------
+    accept_restored
+        You restored an older backup, so the log lacks the last checkpoint that this machine signed: sign
+        all the same, and record who accepted it.
+    """
+    from interlock.log.checkpoint import write_checkpoint
+    from interlock.wiring import local_actor
+
+    accepted_by = local_actor() if accept_restored else ""
     async with open_cli_runtime() as runtime:
-        line = str(await write_checkpoint(runtime.log, runtime.signing_keys))
+        line = str(
+            await write_checkpoint(runtime.log, runtime.signing_keys, restore_accepted_by=accepted_by)
+        )
     if json:
         print_json({"anchor": line})
     else:
@@ -329,26 +342,28 @@ async def rotate_key(
     Parameters
     ----------
     to
-        A file with the new Ed25519 private key in PEM, for EVENT_SIGNING_KEY_FILE. Default: a new key in
-        the state directory.
+        A file with the new Ed25519 private key in PEM, where EVENT_SIGNING_KEY_FILE names the present one.
+        Default: the key of EVENT_SIGNING_KEY_FILE, else a new one in the state directory.
     lost
         The old key is lost and signs nothing: `events verify` reports the change until the new public key
         is in EVENT_TRUSTED_KEYS.
     """
+    from interlock.log.checkpoint import LastCheckpointMissing, signing_key_of, write_checkpoint
     from interlock.log.checkpoint import rotate_key as replace_key
-    from interlock.log.checkpoint import signing_key_of, write_checkpoint
     from interlock.log.signing import SigningKeyMissing
     from interlock.wiring import local_actor
 
     async with open_cli_runtime() as runtime:
         keys = runtime.signing_keys
-        new = keys.next(await runtime.database.read(signing_key_of), to)
+        new = keys.next(await runtime.database.read(signing_key_of), to, is_lost=lost)
         old = await replace_key(runtime.log, keys, new, who=local_actor(), is_lost=lost)
         keys.remove(old)
         try:
             await write_checkpoint(runtime.log, keys)
         except SigningKeyMissing:
             note(f"EVENT_SIGNING_KEY_FILE must name {to} before the next checkpoint can be written")
+        except LastCheckpointMissing as error:
+            note(str(error))
     if json:
         print_json({"key": new.public, "replaced": old})
     else:

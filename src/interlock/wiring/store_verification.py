@@ -11,6 +11,8 @@ from interlock.log.checkpoint import (
     Anchor,
     CheckpointInterval,
     find_anchors,
+    lost_anchor,
+    lost_anchor_text,
     newest_checkpoint,
     signing_key_of,
     store_id,
@@ -38,7 +40,11 @@ def verify_store(
     files: Iterable[Path] = (),
     only: str | None = None,
 ) -> VerificationReport:
-    """Also compare with `anchors`, those in `files`, and those of every sink that can be read here."""
+    """Also compare with `anchors`, those in `files`, and those of every sink that can be read here.
+
+    And with the last one that this machine signed, if it signs.
+    """
+    last = signing_keys(settings).last_anchor()
     own, confirmed = store_id(connection), confirmed_anchors(connection)
     known, faults, notes = set(anchors), [], []
     for sink in dict.fromkeys([*settings.proof.anchors, *(f"file:{path}" for path in files)]):
@@ -57,6 +63,8 @@ def verify_store(
         elif sink in confirmed and confirmed[sink].anchor not in of_this_store:
             seq = confirmed[sink].anchor.seq
             notes.append(f"{sink} lacks the anchor of checkpoint #{seq}, which it has confirmed")
+    if (lost := lost_anchor(connection, last)) is not None:
+        faults.append(LogFault(SYSTEM_STREAM, lost.seq, "cut", lost_anchor_text(lost)))
     trusted = settings.proof.trusted_keys
     report = verify(connection, anchors=known, trusted_keys=trusted, only=only)
     report.faults += faults
@@ -77,18 +85,24 @@ def _text_of(sink: str) -> str:
 
 
 def checkpoint_status(connection: DbConnection, settings: Settings) -> tuple[str, bool]:
-    """Age of the newest checkpoint, what each sink has confirmed, and whether any of it is late."""
+    """The newest checkpoint, its key, what each sink has confirmed, and whether any of it is wrong."""
     given, newest = settings.proof, newest_checkpoint(connection)
     told = [f"#{newest.seq}, {_ago(newest.time_us)}" if newest else "none yet"]
     overdue = CheckpointInterval(2 * given.checkpoint_events, 2 * 60.0 * given.checkpoint_minutes)
     is_late = overdue.is_reached(connection)
+    keys, key = signing_keys(settings), signing_key_of(connection)
     if is_late:
         told.append("another is overdue (`serve` writes them while it runs, or `interlock events anchor`)")
         try:
-            if (key := signing_key_of(connection)) is not None:
-                signing_keys(settings).get(key)
+            if key is not None:
+                keys.get(key)
         except SigningKeyMissing as error:
             told.append(str(error))
+    if (lost := lost_anchor(connection, keys.last_anchor())) is not None:
+        told.append(lost_anchor_text(lost))
+    warnings = keys.warnings(key)
+    told += warnings
+    is_late = is_late or lost is not None or bool(warnings)
     confirmed = confirmed_anchors(connection)
     for sink in given.anchors:
         last = confirmed.get(sink)
