@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 app = App(name="events", help="Read and verify the event log.", help_format="plaintext")
 
 POLL_SECONDS = 0.25
+# docs/events.md and docs/security.md say why.
+NOT_COMPARED = (
+    "not compared: kept files, stored output, sealed arguments, when credentials were used, definitions of "
+    "MCP tools, titles erased for their age"
+)
 # Kinds decided by an authority, whose digest is shown.
 _JUDGED = {"tool_call.started", "tool_call.denied"}
 
@@ -204,11 +209,11 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
     from interlock.log.checkpoint import Anchor
     from interlock.wiring.store_verification import verify_store
 
-    files = [Path(anchor).absolute()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
+    files = [Path(anchor).resolve()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
     anchors = [Anchor.parse(anchor)] if anchor and not files else []
     async with open_cli_runtime() as runtime:
-        report = await runtime.database.read(
-            lambda db: verify_store(db, runtime.settings, anchors=anchors, files=files, only=session)
+        report = await verify_store(
+            runtime.database, runtime.settings, anchors=anchors, files=files, only=session
         )
     coverage = report.coverage
     if json:
@@ -242,19 +247,20 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
         )
         for each in report.notes:
             note(each)
-        if report.ok:
-            _print_coverage(report)
+        _print_coverage(report)
     return ExitCode.ok if report.ok else ExitCode.failed
 
 
 def _print_coverage(report: "VerificationReport") -> None:
     """What is not covered: a right log can still be one that was rewritten as a whole."""
     coverage = report.coverage
+    after = f"{coverage.unchecked_events} events came after the last one"
     if coverage.signed:
-        note(
-            f"signed by {coverage.key}: {coverage.signed} checkpoints; "
-            f"{coverage.unchecked_events} events came after the last one"
-        )
+        note(f"signed by {coverage.key}: {coverage.signed} checkpoints; {after}")
+    elif report.checkpoints:
+        note(f"no checkpoint is signed; {after}")
+    else:
+        note("there is no checkpoint, so a person who writes to the database can rewrite all of it")
     if coverage.anchor_seq:
         note(f"{coverage.unanchored_events} events came after the newest anchor and are not covered by it")
     else:
@@ -262,6 +268,7 @@ def _print_coverage(report: "VerificationReport") -> None:
             "to detect a log that was replaced as a whole, keep a line of `interlock events "
             "anchor` elsewhere"
         )
+    note(NOT_COMPARED)
 
 
 @app.command
@@ -307,7 +314,7 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
 async def anchor(
     *, accept_restored: Annotated[bool, Parameter(negative=())] = False, json: AsJson = False
 ) -> int:
-    """Record a signed checkpoint over all streams and print an anchor line to keep elsewhere.
+    """Record a signed checkpoint over all streams, send its anchor to EVENT_ANCHORS, and print it.
 
     Parameters
     ----------
@@ -323,6 +330,7 @@ async def anchor(
         line = str(
             await write_checkpoint(runtime.log, runtime.signing_keys, restore_accepted_by=accepted_by)
         )
+        await runtime.anchors.finish()
     if json:
         print_json({"anchor": line})
     else:

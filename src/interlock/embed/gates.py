@@ -100,7 +100,7 @@ class Gates:
 
     async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
-        return await self._runtime.database.read(lambda db: verify_store(db, self._runtime.settings))
+        return await verify_store(self._runtime.database, self._runtime.settings)
 
 
 class GatedSession:
