@@ -238,6 +238,15 @@ def test_after_an_older_backup_was_restored_a_person_accepts_that_before_it_is_s
     assert "nothing to accept" in one_line_error(interlock, "events", "anchor", "--accept-restored")
 
 
+def test_doctor_warns_of_a_sink_that_cannot_be_compared(interlock):
+    interlock.variables["EVENT_ANCHORS"] = "https://proof.example/"
+    interlock("tool", "call", "current_time")
+    (log,) = [row for row in interlock.json("doctor") if row["what"] == "log"]
+    assert log["state"] == "warning"
+    assert "0 checkpoints are signed" in log["detail"]
+    assert "https://proof.example/ cannot be read here" in log["detail"]
+
+
 def test_a_rotated_key_signs_at_once_and_the_old_one_is_gone(interlock):
     assert "no signing key yet" in one_line_error(interlock, "events", "rotate-key")
     assert not (interlock.home / "state" / "signing").exists()

@@ -133,11 +133,21 @@ async def test_what_this_machine_signed_last_must_be_there(store, path, tmp_path
     store.execute("DELETE FROM events WHERE stream = 'system'")
     store.execute("UPDATE stream_heads SET seq = 0, hash = ? WHERE stream = 'system'", GENESIS)
     (fault,) = (await checked(store)).faults
-    assert fault.seq == anchor.seq
-    assert "that this machine signed last" in fault.detail
+    assert f"the checkpoint #{anchor.seq} that this machine signed last" in fault.detail
     told, is_late = status(store)
     assert is_late
     assert "that this machine signed last" in told
+    last = tmp_path / "signing" / "last-anchor"
+    last.write_text("torn")
+    (fault,) = (await checked(store)).faults
+    assert "is not an anchor" in fault.detail
+    assert "is not an anchor" in status(store)[0]
+    # As where another account has the key.
+    last.unlink()
+    last.mkdir()
+    (unread,) = [note for note in (await checked(store)).notes if "last-anchor" in note]
+    assert "cannot be read here" in unread
+    assert "last-anchor" in status(store)[0]
 
 
 async def test_a_file_with_anchors_of_another_store_alone_is_a_fault(store, path, tmp_path):

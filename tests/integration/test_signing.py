@@ -262,7 +262,7 @@ async def test_an_unreadable_last_anchor_is_not_taken_for_none(store, keys, tmp_
     await new_session(store)
     await write_checkpoint(store.log, keys)
     (tmp_path / "signing" / "last-anchor").write_text("interlock-anchor:1:torn")
-    with pytest.raises(UserError, match="not an anchor"):
+    with pytest.raises(LastCheckpointMissing, match="not an anchor"):
         await write_checkpoint(store.log, keys)
 
 

@@ -48,11 +48,10 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.db.backup_and_restore import restore as fill
     from interlock.db.database import open_database
     from interlock.db.driver import DbConnection
-    from interlock.log.checkpoint import lost_anchor
     from interlock.sessions.runtime_settings import read_newest_settings
     from interlock.wiring import store_config
     from interlock.wiring.projections import verify
-    from interlock.wiring.runtime import signing_keys
+    from interlock.wiring.store_verification import signing_refusal
 
     _refuse_in_reach(file, "agents could have changed it, and with it their own permissions")
 
@@ -72,11 +71,8 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
         if kept:
             note(f"the previous store was saved as {kept}")
     with closing(open_database(config)) as database, database.reading() as connection:
-        if lost_anchor(connection, signing_keys(settings).last_anchor()) is not None:
-            note(
-                "the backup is older than the last checkpoint that this machine signed; to sign again: "
-                "interlock events anchor --accept-restored"
-            )
+        if refusal := signing_refusal(connection, settings):
+            note(refusal)
     return ExitCode.ok
 
 

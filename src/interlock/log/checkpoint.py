@@ -19,6 +19,7 @@ from interlock.log.kinds import (
 )
 from interlock.log.read import BEFORE_OPEN_TRANSACTIONS, LOG_START, LogCursor, end_of_log
 from interlock.log.signing import (
+    LAST_ANCHOR,
     PUBLIC_KEY_HEX,
     SIGNATURE_HEX,
     SigningKey,
@@ -191,11 +192,18 @@ def lost_anchor(connection: DbConnection, last: str) -> Anchor | None:
     """The anchor that this machine signed last, as `SigningKeyStore` keeps it, if the log does not have it.
 
     A person who writes to the database, but cannot read the key, could otherwise remove checkpoints,
-    rewrite what they covered and wait until it is signed again.
+    rewrite what they covered and wait until it is signed again. Raises `LastCheckpointMissing` for a text
+    that is no anchor.
     """
     if not last.strip():
         return None
-    anchor = Anchor.parse(last)
+    found = find_anchors(last)
+    if not found:
+        raise LastCheckpointMissing(
+            f"signing/{LAST_ANCHOR} in the state directory is not an anchor; compare the log with anchors "
+            "kept elsewhere, then remove that file"
+        )
+    anchor = found[-1]
     rows = connection.query(HASH_OF_CHECKPOINT, (anchor.seq,))
     is_there = store_id(connection) == anchor.store_id and bool(rows) and bytes(rows[0][0]) == anchor.hash
     return None if is_there else anchor

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.config.settings import Settings
+from interlock.core.errors import ConfigurationError
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection
 from interlock.log.checkpoint import (
     Anchor,
     CheckpointInterval,
+    LastCheckpointMissing,
     find_anchors,
     lost_anchor,
     lost_anchor_text,
@@ -23,7 +25,7 @@ from interlock.log.checkpoint import (
 )
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM
-from interlock.log.signing import SigningKeyMissing
+from interlock.log.signing import LAST_ANCHOR, SigningKeyMissing
 from interlock.log.verify.event_log import LogFault, VerificationReport
 from interlock.runtime.anchor_sender import ConfirmedAnchor, confirmed_anchors
 from interlock.runtime.anchor_sinks import JOURNAL_IDENTIFIER
@@ -72,13 +74,20 @@ async def verify_store(
 def _read_sinks(
     settings: Settings, sinks: Iterable[str], confirmed: Mapping[str, ConfirmedAnchor]
 ) -> _KeptAnchors:
-    found, unread = {}, {}
+    found: dict[str, list[Anchor]] = {}
+    unread: dict[str, Exception] = {}
     for sink in sinks:
         try:
             found[sink] = find_anchors(_text_of(sink))
         except (OSError, subprocess.SubprocessError) as error:
             unread[sink] = error
-    return _KeptAnchors(confirmed, found, unread, signing_keys(settings).last_anchor())
+    last = ""
+    try:
+        last = signing_keys(settings).last_anchor()
+    except ConfigurationError as error:
+        # The key is kept under another account, which signs.
+        unread[LAST_ANCHOR] = error
+    return _KeptAnchors(confirmed, found, unread, last)
 
 
 def _verify(
@@ -106,12 +115,28 @@ def _verify(
                 notes.append(lacking.detail)
         elif not of_this_store:
             notes.append(f"{sink} has no anchor of this store")
-    if (lost := lost_anchor(connection, kept.last)) is not None:
-        faults.append(LogFault(SYSTEM_STREAM, lost.seq, "cut", lost_anchor_text(lost)))
+    if lost := _lost(connection, kept.last):
+        faults.append(LogFault(SYSTEM_STREAM, 0, "cut", lost))
     report = verify(connection, anchors=known, trusted_keys=settings.proof.trusted_keys, only=only)
     report.faults += faults
     report.notes += notes
     return report
+
+
+def signing_refusal(connection: DbConnection, settings: Settings) -> str:
+    """Why this machine, if it has the key, does not sign this log; empty if it would."""
+    try:
+        return _lost(connection, signing_keys(settings).last_anchor())
+    except ConfigurationError as error:
+        return str(error)
+
+
+def _lost(connection: DbConnection, last: str) -> str:
+    try:
+        lost = lost_anchor(connection, last)
+    except LastCheckpointMissing as error:
+        return str(error)
+    return "" if lost is None else lost_anchor_text(lost)
 
 
 def _lacking(sink: str, confirmed: ConfirmedAnchor) -> LogFault:
@@ -151,11 +176,11 @@ def checkpoint_status(connection: DbConnection, settings: Settings) -> tuple[str
                 keys.get(key)
         except SigningKeyMissing as error:
             told.append(str(error))
-    if (lost := lost_anchor(connection, keys.last_anchor())) is not None:
-        told.append(lost_anchor_text(lost))
     warnings = keys.warnings(key)
+    if refusal := signing_refusal(connection, settings):
+        warnings.append(refusal)
     told += warnings
-    is_late = is_late or lost is not None or bool(warnings)
+    is_late = is_late or bool(warnings)
     confirmed = confirmed_anchors(connection)
     for sink in given.anchors:
         last = confirmed.get(sink)
