@@ -169,6 +169,16 @@ class LogSigningKey(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogRestoreAccepted(Event):
+    """The operator said that an older backup was restored: `lost` is the last anchor signed before that."""
+
+    kind = "log.restore_accepted"
+    outside = ()
+    who: str
+    lost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogErased(Event):
     """Content of the stream `of` was erased: that of the events in `ranges`, from first to last.
 
@@ -406,6 +416,7 @@ KINDS: dict[str, type[Event]] = {
         LogCheckpoint,
         LogSigned,
         LogSigningKey,
+        LogRestoreAccepted,
         LogErased,
         ToolCallStarted,
         ToolCallCompleted,
