@@ -5,6 +5,12 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, ClassVar
 
+# The events of turns and calls that go well. All others are milestones.
+FREQUENT_KINDS = ("turn.completed", "tool_call.started", "tool_call.completed")
+# The condition of the indexes by task and kind (db/migrations/sql/0001_tables.sql). SQLite uses them for a
+# statement only if it has the same one.
+IS_MILESTONE = " AND ".join(f"kind <> '{kind}'" for kind in FREQUENT_KINDS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:

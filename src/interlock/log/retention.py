@@ -14,6 +14,7 @@ from interlock.core.logging import StructuredLogger
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
+from interlock.log.event import IS_MILESTONE
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
     MESSAGE_KINDS,
@@ -88,7 +89,8 @@ ERASE_REASON = "UPDATE tasks SET reason = NULL WHERE id = ?"
 # What a run goes on with is erased when it ended long enough ago, after the content of its last event.
 RUN_IS_OLD = "SELECT 1 FROM runs WHERE session_id = ? AND ended_us < ?"
 HAS_RUN_EVENTS = f"""
-SELECT 1 FROM events WHERE stream = ? AND kind IN ({RUN_KINDS}) AND content IS NOT NULL LIMIT 1
+SELECT 1 FROM events
+WHERE stream = ? AND kind IN ({RUN_KINDS}) AND {IS_MILESTONE} AND content IS NOT NULL LIMIT 1
 """  # noqa: S608
 ERASE_RUN = (
     "UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ?",
