@@ -1,8 +1,7 @@
 """The base class of all events."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from operator import attrgetter
+from functools import cache
 from typing import Any, ClassVar
 
 # The events of turns and calls that go well. All others are milestones.
@@ -33,25 +32,9 @@ class Event:
         return ""
 
     def payload(self) -> dict[str, Any]:
-        names, read = field_reader_of(type(self))
-        return dict(zip(names, read(self), strict=True))
+        return {name: getattr(self, name) for name in field_names(type(self))}
 
 
-FieldReader = tuple[tuple[str, ...], Callable[[Event], tuple[Any, ...]]]
-_READERS: dict[type[Event], FieldReader] = {}
-
-
-def field_reader_of(event: type[Event]) -> FieldReader:
-    """A kind's field names and the fastest reader of their values."""
-    known = _READERS.get(event)
-    if known is None:
-        known = _READERS[event] = _reader(event)
-    return known
-
-
-def _reader(event: type[Event]) -> FieldReader:
-    names = tuple(member.name for member in fields(event))
-    if len(names) == 1:
-        read = attrgetter(names[0])
-        return names, lambda fact: (read(fact),)
-    return names, attrgetter(*names)
+@cache
+def field_names(event: type[Event]) -> tuple[str, ...]:
+    return tuple(member.name for member in fields(event))

@@ -102,8 +102,8 @@ class EventDraft:
         fields = event.payload()
         if event.outside is None:
             fields = redactor.value(fields)
-        elif event.outside:
-            fields |= redactor.value({name: fields[name] for name in event.outside})
+        elif untrusted := {name: fields[name] for name in event.outside if fields[name]}:
+            fields |= redactor.value(untrusted)
         content = {name: fields.pop(name) for name in event.erasable}
         self.id = event_id or new_event_id()
         self.facts = _encoded(fields, redactor)
