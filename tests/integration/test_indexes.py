@@ -7,7 +7,7 @@ from interlock.cli import command_line_session, workflow_run_here
 from interlock.feed import entries, follow
 from interlock.log import checkpoint, recorded_erasures, retention, timeline
 from interlock.log.event import FREQUENT_KINDS, IS_MILESTONE
-from interlock.log.kinds import ToolCallCompleted, ToolCallStarted
+from interlock.log.kinds import SessionRenamed, ToolCallCompleted, ToolCallStarted
 from interlock.log.read import FROM_TASK
 from interlock.log.task_events import TurnCompletedEvent
 from interlock.sessions import slash_commands, transcript
@@ -84,3 +84,26 @@ async def test_a_task_is_read_from_its_message_to_its_end(store: StoreHarness, e
         )
     found = [row[0] for row in store.query(f"SELECT kind {FROM_TASK} ORDER BY seq", session, "t")]
     assert found == [*kinds, end or "turn.completed"]
+
+
+async def test_a_call_does_not_move_the_time_by_which_sessions_are_sorted(store: StoreHarness):
+    session = (await store.sessions.create(opened_by="test")).id
+    store.execute("UPDATE stream_heads SET time_us = 1 WHERE stream = ?", session)
+    call = ToolCallStarted(
+        call_id="c",
+        tool_name="clock",
+        mode="chat_safe",
+        authority_digest="",
+        requested_name="clock",
+        arguments={},
+        effect="read",
+        timeout_seconds=1,
+    )
+    (receipt,) = await store.log.append(session, call)
+    assert store.query("SELECT seq, time_us FROM stream_heads WHERE stream = ?", session) == [
+        (receipt.seq, 1)
+    ]
+    renamed = await store.log.append(session, call, SessionRenamed(who="test", title="clock"))
+    assert store.query("SELECT seq, time_us FROM stream_heads WHERE stream = ?", session) == [
+        (renamed[1].seq, renamed[1].time_us)
+    ]

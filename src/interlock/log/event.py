@@ -1,7 +1,6 @@
 """The base class of all events."""
 
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, ClassVar
 
 # The events of turns and calls that go well. All others are milestones.
@@ -35,6 +34,11 @@ class Event:
         return {name: getattr(self, name) for name in field_names(type(self))}
 
 
-@cache
+_FIELD_NAMES: dict[type[Event], tuple[str, ...]] = {}
+
+
 def field_names(event: type[Event]) -> tuple[str, ...]:
-    return tuple(member.name for member in fields(event))
+    names = _FIELD_NAMES.get(event)
+    if names is None:
+        names = _FIELD_NAMES[event] = tuple(member.name for member in fields(event))
+    return names
