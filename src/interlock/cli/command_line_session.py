@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve_root_arguments
 from interlock.config.modes import ToolMode
 from interlock.core.errors import BadUsage, ModeNotOpen, UserError
+from interlock.log.event import IS_MILESTONE
 from interlock.sessions.models import title_from_message
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 RootOptions = Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())]
 
-WHY_FAILED = """
-SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'agent.failed'
+WHY_FAILED = f"""
+SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'agent.failed' AND {IS_MILESTONE}
 ORDER BY seq DESC LIMIT 1
-"""
+"""  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True, slots=True)

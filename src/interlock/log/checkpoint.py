@@ -7,7 +7,7 @@ from typing import TypeVar
 from interlock.core.errors import BadUsage, InterlockError, UserError
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.driver import DbConnection, Row
-from interlock.log.event import Event
+from interlock.log.event import IS_MILESTONE, Event
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
     SYSTEM_STREAM,
@@ -33,10 +33,10 @@ Kind = TypeVar("Kind", bound=Event)
 
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
 
-NEWEST = """
+NEWEST = f"""
 SELECT seq, facts, hash, coalesce(txid, 0), time_us FROM events
-WHERE stream = 'system' AND kind = ? ORDER BY seq DESC LIMIT 1
-"""
+WHERE stream = 'system' AND kind = ? AND {IS_MILESTONE} ORDER BY seq DESC LIMIT 1
+"""  # noqa: S608 - a constant
 
 HASH_OF_CHECKPOINT = "SELECT hash FROM events WHERE stream = 'system' AND seq = ?"
 
