@@ -32,7 +32,7 @@ from interlock.wiring.projections import PROJECTIONS
 DAYS = 100
 DAY_US = 86_400_000_000
 TASKS_OF_A_SESSION = 10
-EVENTS_OF_A_TASK = 12
+EVENTS_OF_A_TASK = 9
 TASKS_AT_ONCE = 500
 LONG_SESSION = "s_long"
 CALL = {"call_id": "call_1", "tool_name": "current_time", "mode": "chat_safe", "authority_digest": "d" * 64}
