@@ -263,17 +263,16 @@ async def open_chat_client(
         command_line_session = CommandLineSession(
             agent_runtime, wanted, show, EXEC if is_one_task else "cli"
         )
-        # Publish deltas, so that a page following this session shows text as it arrives. Where only the
-        # command line is used, it also writes the checkpoints.
-        parts = (agent_runtime.listen, runtime.checkpointer.run, runtime.anchors.run)
-        beside = [asyncio.create_task(part()) for part in parts]
+        # Publish deltas, so that a page following this session shows text as it arrives.
+        listening = asyncio.create_task(agent_runtime.listen())
         try:
-            await command_line_session.check()
-            yield command_line_session
+            # Where only the command line is used, it also writes the checkpoints.
+            async with runtime.checkpointing():
+                await command_line_session.check()
+                yield command_line_session
         finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
+            listening.cancel()
+            await asyncio.wait({listening})
             await agent_runtime.close()
 
 

@@ -1,8 +1,8 @@
 """Every kind of event, as frozen dataclasses; the other `*_events.py` modules define a part of them.
 
 docs/events.md lists them; a test keeps it complete.
-A released kind keeps its name, and its fields only grow: old rows stay readable. A reader that meets an
-unknown kind gets `UnknownEvent`.
+A released kind keeps its name, and its fields only grow, so that events of earlier versions can be read. A
+kind of a later version is an `UnknownEvent`.
 """
 
 from dataclasses import dataclass, field
@@ -166,6 +166,16 @@ class LogSigningKey(Event):
     public_key: str
     replaces: str
     signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRestoreAccepted(Event):
+    """The operator said that an older backup was restored: `lost` is the last anchor signed before that."""
+
+    kind = "log.restore_accepted"
+    outside = ()
+    who: str
+    lost: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,6 +417,7 @@ KINDS: dict[str, type[Event]] = {
         LogCheckpoint,
         LogSigned,
         LogSigningKey,
+        LogRestoreAccepted,
         LogErased,
         ToolCallStarted,
         ToolCallCompleted,

@@ -4,8 +4,8 @@ import asyncio
 import os
 import pwd
 import ssl
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
@@ -70,7 +70,7 @@ from interlock.wiring.authority_inputs import (
 )
 from interlock.wiring.current_authority import CurrentAuthority
 from interlock.wiring.mcp_servers import open_mcp
-from interlock.wiring.projections import PROJECTIONS
+from interlock.wiring.projections import ERASE_SESSION, PROJECTIONS
 from interlock.wiring.tool_services import build_registry, memory_services, override_modes
 from interlock.workflow.run_reader import RunReader
 
@@ -132,6 +132,17 @@ class Runtime:
         """What a process that serves people does to the store besides; each runs until cancelled."""
         sweeping = [] if self.retention is None else [self.retention.run_hourly]
         return [self.checkpointer.run, self.anchors.run, *sweeping]
+
+    @asynccontextmanager
+    async def checkpointing(self) -> "AsyncIterator[None]":
+        """Write checkpoints and send their anchors while the block runs."""
+        beside = [asyncio.create_task(part()) for part in (self.checkpointer.run, self.anchors.run)]
+        try:
+            yield
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def finish_housekeeping(self) -> None:
         """At a clean shutdown, when nothing more is written."""
@@ -231,7 +242,9 @@ def open_runtime(
     return Runtime(
         *(settings, database, redactor, log, bus, notifier),
         sessions=_sessions(settings, database, log, redactor, open_modes),
-        eraser=SessionEraser(database, log, (kept.forget, outputs.forget, sealed.forget)),
+        eraser=SessionEraser(
+            database, log, (kept.forget, outputs.forget, sealed.forget), statements=ERASE_SESSION
+        ),
         lives=lives,
         leases=Leases(log, seconds=settings.session.lease_seconds, lives=lives),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
