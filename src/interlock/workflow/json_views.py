@@ -101,7 +101,7 @@ def _states(run_state: RunState) -> list[Json]:
 
 
 def _node_json(workflow: Workflow, node: WorkflowNode) -> Json:
-    told: Json = {"name": node.name, "kind": node.kind.value, "title": node.title, "line": node.line}
+    told: Json = {"name": node.name, "kind": node.kind.value, "title": node.title}
     if node.kind is NodeKind.step and node.brief is not None:
         told |= {
             "agent": workflow.agent_of(node.name),
@@ -123,5 +123,4 @@ def _edge_json(edge: WorkflowEdge) -> Json:
         "label": edge.label,
         "default": edge.is_default,
         "condition": edge.condition.text if edge.condition else "",
-        "line": edge.line,
     }
