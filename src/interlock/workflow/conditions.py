@@ -69,10 +69,9 @@ class EdgeCondition:
         for node in ast.walk(self._tree):
             match node:
                 case ast.Compare(ast.Name(left), [ast.Eq() | ast.NotEq()], [ast.Name(right)]):
-                    match self._operands[left], self._operands[right]:
-                        case (tuple(), tuple()):
-                            pass
-                        case (tuple(path), value) | (value, tuple(path)):
+                    for one, other in ((left, right), (right, left)):
+                        path, value = self._operands[one], self._operands[other]
+                        if isinstance(path, tuple) and not isinstance(value, tuple):
                             found.add((path, value))
         return frozenset(found)
 

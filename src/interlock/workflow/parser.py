@@ -101,7 +101,7 @@ def parse_workflow(
     for file in sorted(files.keys() - {step + SUFFIX for step in steps}):
         hint = _near(file.removesuffix(SUFFIX), nodes)
         problems.append(DefinitionProblem(file, f"belongs to no step of this workflow{hint}"))
-    return parsed and _workflow(name, parsed, briefs), problems
+    return None if parsed is None else _workflow(name, parsed, briefs), problems
 
 
 def _graph_problem(text: str) -> DefinitionProblem:
@@ -123,8 +123,9 @@ def _node_name(name: str) -> str:
 
 
 def _node_reference(name: str, info: ValidationInfo) -> str:
-    if name not in info.context:
-        raise ValueError(f"must name a node{_near(name, info.context)}")
+    nodes: Collection[str] = info.context or ()
+    if name not in nodes:
+        raise ValueError(f"must name a node{_near(name, nodes)}")
     return name
 
 
@@ -141,8 +142,9 @@ def _condition(text: Any, info: ValidationInfo) -> EdgeCondition:
         condition = parse_condition(text)
     except InvalidCondition as malformed:
         raise ValueError(f"is not a condition: {malformed}") from None
+    nodes: Collection[str] = info.context or ()
     for path in sorted(condition.names):
-        is_of_node = len(path) == 2 and path[0] in info.context and path[1] in {"outcome", "visits"}
+        is_of_node = len(path) == 2 and path[0] in nodes and path[1] in {"outcome", "visits"}
         is_artifact = len(path) == 2 and path[0] == "artifacts" and NAME.fullmatch(path[1])
         if not (is_of_node or is_artifact or path == ("run", "steps")):
             known = "NODE.outcome, NODE.visits, artifacts.NAME, run.steps"
@@ -219,8 +221,9 @@ def _sentence(fault: ErrorDetails) -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{safe_excerpt(part, 60)}" for part in table)
     path = f"{path}[{key}]" if isinstance(key, int) else f"{path}.{safe_excerpt(key, 60)}"
     if fault["type"] == "extra_forbidden":
-        model = {"nodes": _NodeTable, "edges": _EdgeTable}.get(str(table[0])) if table else _WorkflowTable
-        known = [field.alias or name for name, field in (model or _Table).model_fields.items()]
+        tables: dict[Any, type[_Table]] = {"nodes": _NodeTable, "edges": _EdgeTable}
+        model = tables[table[0]] if table else _WorkflowTable
+        known = [field.alias or name for name, field in model.model_fields.items()]
         near = difflib.get_close_matches(str(key), known, n=1)
         hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
         return f"{path[1:]} is not a known key{hint}"
