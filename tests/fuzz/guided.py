@@ -22,7 +22,7 @@ def _targets():
     from interlock.agent.front_matter import read_headed_file
     from interlock.commands.judge import CommandJudge
     from interlock.config.protected_names import PROTECTED_NAMES
-    from interlock.models.json_reply import InvalidReply, StreamingAnswerParser, parse_json_reply
+    from interlock.models.json_reply import InvalidReply, parse_json_reply
     from interlock.models.openai_chat import _take
     from interlock.models.provider import ModelError
     from interlock.models.sse import SseEventTooLong, SseReader
@@ -43,12 +43,8 @@ def _targets():
             assembly.reply(is_done=True)
 
     def replies(data: bytes) -> None:
-        text, sight = data.decode("utf-8", "replace"), StreamingAnswerParser()
-        for character in text:
-            sight.feed(character)
-        sight.finish()
         with suppress(InvalidReply):
-            parse_json_reply(text)
+            parse_json_reply(data.decode("utf-8", "replace"))
 
     def workflows(data: bytes) -> None:
         text = data.decode("utf-8", "replace").replace("\x00", "")
