@@ -7,22 +7,13 @@ from typing import Annotated, Any, NoReturn
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from interlock.core.text import safe_excerpt, sanitize_text
+from interlock.core.validation_faults import describe_fault, key_path
 from interlock.models.stream_accumulator import MAX_CALLS
 
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
 _FENCE = "```"
 _LONGEST_PATH = 60
 _PROSE = "to say something to the user, write all of it into final_answer"
-_SENTENCES = {
-    "extra_forbidden": "is not a key of this form",
-    "missing": "is missing",
-    "string_type": "must be a string",
-    "string_too_short": "must be the name of a tool",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "too_long": f"has more than {MAX_CALLS} calls",
-}
 
 
 class InvalidReply(ValueError):
@@ -97,7 +88,6 @@ def _no_constant(name: str) -> NoReturn:
 
 def _reason(error: ValidationError) -> str:
     """The first fault and its path: `tool_calls[0].name is missing`."""
-    first = error.errors(include_url=False)[0]
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-    sentence = _SENTENCES.get(first["type"], "is not valid")
-    return f"{safe_excerpt(sanitize_text(path[1:]), _LONGEST_PATH)} {sentence}"
+    fault = error.errors(include_url=False)[0]
+    path = safe_excerpt(sanitize_text(key_path(fault["loc"])), _LONGEST_PATH)
+    return f"{path} {describe_fault(fault) or 'is not valid'}"

@@ -25,6 +25,7 @@ from pydantic_core import ErrorDetails
 from interlock.agent.front_matter import DefinitionProblem, Header, read_headed_file, split_list
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.text import safe_excerpt
+from interlock.core.validation_faults import describe_fault, key_path
 from interlock.workflow.conditions import EdgeCondition, InvalidCondition, parse_condition
 from interlock.workflow.graph import (
     DEFAULT_MAX_STEPS,
@@ -50,21 +51,11 @@ RESERVED = frozenset({"run", "artifacts", "and", "or", "not", "true", "false", "
 # No key of a workflow has as many parts, and `tomllib` takes minutes for one of some thousands.
 _OVERLONG_KEY = re.compile(r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 
-# pydantic's own sentences are written for programmers.
 _SENTENCES = {
-    "missing": "is missing",
-    "string_type": "must be a text in quotes",
-    "int_type": "must be a whole number",
-    "bool_type": "must be true or false",
-    "enum": "must be one of {expected}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
     "model_type": "must be a table",
     "dict_type": "must have a table [nodes.NAME] for each node",
-    "list_type": "must be tables: [[edges]]",
     "too_short": "must have a table [nodes.NAME] for each node",
-    "too_long": "has more than {max_length} entries",
-    "value_error": "{error}",
+    "list_type": "must be tables: [[edges]]",
 }
 
 
@@ -137,7 +128,7 @@ def _label(text: str) -> str:
 
 def _condition(text: Any, info: ValidationInfo) -> EdgeCondition:
     if not isinstance(text, str):
-        raise ValueError(_SENTENCES["string_type"])
+        raise ValueError("must be a text")
     try:
         condition = parse_condition(text)
     except InvalidCondition as malformed:
@@ -217,18 +208,15 @@ class _WorkflowTable(_Table):
 
 def _sentence(fault: ErrorDetails) -> str:
     """The fault after the path of its key: `nodes.review.max_visits must be at least 1`."""
-    *table, key = [part for part in fault["loc"] if part != "[key]"] or [""]
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{safe_excerpt(part, 60)}" for part in table)
-    path = f"{path}[{key}]" if isinstance(key, int) else f"{path}.{safe_excerpt(key, 60)}"
-    if fault["type"] == "extra_forbidden":
-        tables: dict[Any, type[_Table]] = {"nodes": _NodeTable, "edges": _EdgeTable}
-        model = tables[table[0]] if table else _WorkflowTable
-        known = [field.alias or name for name, field in model.model_fields.items()]
-        near = difflib.get_close_matches(str(key), known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
-        return f"{path[1:]} is not a known key{hint}"
-    sentence = _SENTENCES.get(fault["type"], fault["msg"].replace("{", "{{").replace("}", "}}"))
-    return f"{path[1:]} {sentence.format_map(fault.get('ctx', {}))}"
+    *table, key = fault["loc"] or ("",)
+    sentence = f"{key_path(fault['loc'])} {describe_fault(fault, _SENTENCES) or fault['msg']}"
+    if fault["type"] != "extra_forbidden":
+        return sentence
+    tables: dict[Any, type[_Table]] = {"nodes": _NodeTable, "edges": _EdgeTable}
+    model = tables[table[0]] if table else _WorkflowTable
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    near = difflib.get_close_matches(str(key), known, n=1)
+    return sentence + (f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})")
 
 
 def _workflow(name: str, parsed: _WorkflowTable, briefs: Mapping[str, StepBrief]) -> Workflow:

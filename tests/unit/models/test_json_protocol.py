@@ -146,10 +146,10 @@ def test_a_line_end_in_an_answer_need_not_be_escaped():
         ("{}", "tool_calls and final_answer are both empty; give one of them"),
         (
             '{"tool_call": [], "final_answer": "x"}',
-            "tool_call is not a key of this form",
+            "tool_call is not a known key",
         ),
         ('{"tool_calls": {}, "final_answer": "x"}', "tool_calls must be a list"),
-        ('{"final_answer": 3}', "final_answer must be a string"),
+        ('{"final_answer": 3}', "final_answer must be a text"),
         ('{"tool_calls": ["a"]}', "tool_calls[0] must be an object"),
         ('{"tool_calls": [{"arguments": {}}]}', "tool_calls[0].name is missing"),
         (
@@ -158,7 +158,7 @@ def test_a_line_end_in_an_answer_need_not_be_escaped():
         ),
         (
             '{"tool_calls": [{"name": "a"}, {"name": "b", "args": {}}]}',
-            "tool_calls[1].args is not a key of this form",
+            "tool_calls[1].args is not a known key",
         ),
         ('{"final_answer": "x", "final_answer": "y"}', "a key occurs twice"),
         ('{"tool_calls": [{"name": "a", "arguments": {"x": NaN}}]}', "NaN is not JSON"),
@@ -174,7 +174,7 @@ def test_a_line_end_in_an_answer_need_not_be_escaped():
             '{"tool_calls": [' + "[" * 100_000,
             "it is nested too deeply, or contains a number that is too long",
         ),
-        (json.dumps({"tool_calls": [{"name": "a"}] * 129}), "tool_calls has more than 128 calls"),
+        (json.dumps({"tool_calls": [{"name": "a"}] * 129}), "tool_calls has more than 128 entries"),
     ],
 )
 def test_anything_else_is_told_to_the_model_for_what_it_is(text, reason):
