@@ -28,7 +28,7 @@ from interlock.agent.placeholder_results import (
 from interlock.channels.telegram.removed_users import removal_reason
 from interlock.commands.destructive_command_rules import BUILTIN_RULES
 from interlock.commands.judge import CommandJudge
-from interlock.config.image_endpoint import image_endpoint
+from interlock.config.image import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ErrorClass, ErrorCode

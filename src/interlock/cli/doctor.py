@@ -195,10 +195,10 @@ def _sandbox(settings: "Settings") -> list[DoctorCheckResult]:
 
 def _images(settings: "Settings") -> DoctorCheckResult:
     """Whether images can be generated, and at which endpoint. Sends nothing."""
-    from interlock.config.image_endpoint import image_endpoint
+    from interlock.config.image import image_endpoint
     from interlock.config.url_checks import url_origin
 
-    endpoint = image_endpoint(settings)
+    endpoint = image_endpoint(settings.image, settings.openai)
     if isinstance(endpoint, str):
         is_begun = settings.image.model or settings.image.base_url or settings.image.api_key
         return DoctorCheckResult(

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
+from interlock.config.image import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError, InterlockError
@@ -394,7 +394,7 @@ def _anchor_sink(settings: Settings, address: str) -> AnchorSink:
 
 
 def _images(settings: Settings, redactor: Redactor, write_services: WriteServices) -> ImageServices:
-    endpoint = image_endpoint(settings)
+    endpoint = image_endpoint(settings.image, settings.openai)
     return ImageServices(
         endpoint if isinstance(endpoint, ImageEndpoint) else None, redactor, write_services
     )

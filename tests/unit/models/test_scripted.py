@@ -107,7 +107,8 @@ def test_a_script_comes_from_a_file_or_stands_in_the_setting_itself(tmp_path):
             "err:teapot",
             (
                 "the script, line 1: err must be one of 'auth', 'not_found', 'invalid_request', "
-                "'too_long', 'quota', 'rate_limited', 'server', 'timeout', 'network', 'protocol' or 'validation'"
+                "'too_long', 'quota', 'rate_limited', 'server', 'timeout', 'network', 'protocol' "
+                "or 'validation'"
             ),
         ),
         ("err:server:soon", "the script, line 1: retry_after_seconds must be a number"),
