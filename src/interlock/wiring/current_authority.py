@@ -12,7 +12,7 @@ from interlock.core.errors import PreconditionFailed
 from interlock.db.database import Database
 from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import WritePrecondition
-from interlock.policy.authority import Authority, AuthorityCache
+from interlock.policy.authority import Authority, AuthorityCache, compile_authority
 from interlock.policy.inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
 from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
 from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
@@ -100,8 +100,11 @@ class CurrentAuthority:
         someone_can_answer: bool = True,
         offered: frozenset[str] = frozenset(),
         switching: ModeSwitching = NO_SWITCHING,
+        settings: ToolPolicy | None = None,
     ) -> Authority:
         """The Authority in that mode now, under the newest stored settings.
+
+        With `settings`, a preview as if these were the stored ones.
 
         With a `session_id`, in the stricter of that mode and the one of the session's running task.
         `offered` are the capabilities that only this task has; `switching` is how its person can switch the
@@ -112,7 +115,12 @@ class CurrentAuthority:
         stored, version = look.stored, self._registry.version
         asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered, switching)
         known = self._compiled.get(asked)
-        if known is not None and known.stored is stored and known.registry_version == version:
+        if (
+            settings is None
+            and known is not None
+            and known.stored is stored
+            and known.registry_version == version
+        ):
             return known.authority
         here = self._authority_inputs.capabilities.offering(offered)
         if not someone_can_answer:
@@ -121,12 +129,15 @@ class CurrentAuthority:
             self._authority_inputs,
             mode=mode,
             open_modes=self._authority_inputs.open_modes if open_modes is None else open_modes,
-            settings=stored.settings.tools,
+            settings=settings or stored.settings.tools,
             agent=agent,
             node=node,
             capabilities=here,
             switching=switching,
         )
+        if settings is not None:
+            # It takes no place in the cache from Authorities that judge calls.
+            return compile_authority(self._registry, authority_inputs)
         authority = self._cache.get(authority_inputs)
         if len(self._compiled) >= MAX_COMPILED:
             self._compiled.clear()

@@ -18,7 +18,7 @@ from interlock.policy.tool_policy import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
-from interlock.wiring import mcp_servers, policy_views
+from interlock.wiring import mcp_servers
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
 from interlock.wiring.runtime import Runtime
@@ -72,13 +72,13 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
     prices = PriceTable.of(runtime.settings.control.prices, free=(DEMO,))
 
     async def matrix(agent: ToolPolicy, settings: StoredSettings | None) -> dict[str, Any]:
-        return await policy_views.matrix(runtime, agent=agent, settings=settings)
+        return await runtime.views.matrix(agent=agent, settings=settings.tools if settings else None)
 
     async def explain(
         tool: str, mode: ToolMode, args: str | None, agent: ToolPolicy, session_id: str
     ) -> dict[str, Any]:
-        return await policy_views.explain(
-            runtime, tool, mode, args, agent=agent, session_id=session_id, way=ModeSwitchMethod.page
+        return await runtime.views.explain(
+            tool, mode, args, agent=agent, session_id=session_id, way=ModeSwitchMethod.page
         )
 
     async def undo(task_id: str, undo_id: str | None, who: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from interlock.core.text import sanitize_text
 from interlock.db.database import Database, StoreConfig, open_database
 from interlock.db.leases import Leases
 from interlock.db.process_liveness import ProcessLocks
+from interlock.gates.explain import PermissionViews
 from interlock.gates.runner import ToolRunner
 from interlock.log.checkpoint import CheckpointInterval
 from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestoredAfterCrash, SandboxProbed, ToolsUnavailable
@@ -63,6 +64,7 @@ from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
 from interlock.tools.tool import BaseTool
 from interlock.wiring.authority_inputs import (
+    AT_WORK,
     NO_SANDBOX,
     MissingRequirement,
     build_authority_inputs,
@@ -116,6 +118,7 @@ class Runtime:
     authorities: AuthorityCache
     # The present permissions: `await runtime.authority(mode)`.
     authority: CurrentAuthority
+    views: PermissionViews
     runner: ToolRunner
     # The unmasked arguments of calls where the log masks them.
     sealed: SealedArgumentStore
@@ -244,6 +247,7 @@ def open_runtime(
         registry=registry,
         authorities=authorities,
         authority=authority,
+        views=PermissionViews(registry, authority, open_modes, redactor, AT_WORK),
         runner=ToolRunner(registry, log, redactor, sealed, authority),
         sealed=sealed,
         sandbox=sandbox,
