@@ -7,8 +7,10 @@ from interlock.log.checkpoint import Anchor, find_anchors, write_checkpoint
 from interlock.log.signing import SigningKeyStore
 from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.anchor_sinks import FileSink
+from interlock.runtime.store_verification import checkpoint_status, verify_store
 from interlock.wiring import proof
-from interlock.wiring.store_verification import checkpoint_status, verify_store
+from interlock.wiring.projections import PROJECTIONS
+from interlock.wiring.runtime import signing_keys
 from tests.escape.victim import new_session, renamed
 from tests.harness.store import StoreHarness
 
@@ -30,12 +32,13 @@ async def anchored(store: StoreHarness, path, tmp_path) -> Anchor:
 
 def checked(store: StoreHarness, **options):
     with store.database.reading() as connection:
-        return verify_store(connection, load_settings(), **options)
+        return verify_store(connection, load_settings().proof, PROJECTIONS, **options)
 
 
 def status(store: StoreHarness) -> tuple[str, bool]:
     with store.database.reading() as connection:
-        return checkpoint_status(connection, load_settings())
+        settings = load_settings()
+        return checkpoint_status(connection, settings.proof, signing_keys(settings))
 
 
 async def test_a_file_of_anchors_is_read_whatever_else_is_in_it(store, path, tmp_path):

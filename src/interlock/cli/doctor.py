@@ -289,13 +289,14 @@ def _disk(settings: "Settings") -> DoctorCheckResult:
 
 def _log(settings: "Settings") -> DoctorCheckResult:
     from interlock.db.database import open_database
+    from interlock.runtime.store_verification import verify_store
     from interlock.wiring import store_config
-    from interlock.wiring.store_verification import verify_store
+    from interlock.wiring.projections import PROJECTIONS
 
     database = open_database(store_config(settings))
     try:
         with database.reading() as connection:
-            report = verify_store(connection, settings)
+            report = verify_store(connection, settings.proof, PROJECTIONS)
     finally:
         database.close()
     if report.ok:
@@ -308,13 +309,14 @@ def _log(settings: "Settings") -> DoctorCheckResult:
 def _checkpoints(settings: "Settings") -> DoctorCheckResult:
     """When the newest checkpoint was written, and which sinks have its anchor."""
     from interlock.db.database import open_database
+    from interlock.runtime.store_verification import checkpoint_status
     from interlock.wiring import store_config
-    from interlock.wiring.store_verification import checkpoint_status
+    from interlock.wiring.runtime import signing_keys
 
     database = open_database(store_config(settings))
     try:
         with database.reading() as connection:
-            told, is_late = checkpoint_status(connection, settings)
+            told, is_late = checkpoint_status(connection, settings.proof, signing_keys(settings))
     finally:
         database.close()
     return DoctorCheckResult("checkpoints", WARNING if is_late else GOOD, told)

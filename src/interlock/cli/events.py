@@ -202,13 +202,16 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
         The files of EVENT_ANCHORS, and journald, are read anyway.
     """
     from interlock.log.checkpoint import Anchor
-    from interlock.wiring.store_verification import verify_store
+    from interlock.runtime.store_verification import verify_store
+    from interlock.wiring.projections import PROJECTIONS
 
     files = [Path(anchor).absolute()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
     anchors = [Anchor.parse(anchor)] if anchor and not files else []
     async with open_cli_runtime() as runtime:
         report = await runtime.database.read(
-            lambda db: verify_store(db, runtime.settings, anchors=anchors, files=files, only=session)
+            lambda db: verify_store(
+                db, runtime.settings.proof, PROJECTIONS, anchors=anchors, files=files, only=session
+            )
         )
     coverage = report.coverage
     if json:

@@ -19,6 +19,7 @@ from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority
 from interlock.policy.inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
+from interlock.runtime.store_verification import verify_store
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool
 from interlock.wiring import (
@@ -30,7 +31,7 @@ from interlock.wiring import (
     record_probes,
     select_sandbox,
 )
-from interlock.wiring.store_verification import verify_store
+from interlock.wiring.projections import PROJECTIONS
 
 OPENED_BY = "embed"
 
@@ -100,7 +101,9 @@ class Gates:
 
     async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
-        return await self._runtime.database.read(lambda db: verify_store(db, self._runtime.settings))
+        return await self._runtime.database.read(
+            lambda db: verify_store(db, self._runtime.settings.proof, PROJECTIONS)
+        )
 
 
 class GatedSession:

@@ -114,13 +114,8 @@ class CurrentAuthority:
         mode = _tightened(mode, look)
         stored, version = look.stored, self._registry.version
         asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered, switching)
-        known = self._compiled.get(asked)
-        if (
-            settings is None
-            and known is not None
-            and known.stored is stored
-            and known.registry_version == version
-        ):
+        known = self._compiled.get(asked) if settings is None else None
+        if known is not None and known.stored is stored and known.registry_version == version:
             return known.authority
         here = self._authority_inputs.capabilities.offering(offered)
         if not someone_can_answer:

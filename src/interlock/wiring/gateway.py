@@ -16,13 +16,14 @@ from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassif
 from interlock.models.provider_factory import DEMO
 from interlock.policy.tool_policy import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
+from interlock.runtime.store_verification import verify_store
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import mcp_servers
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
+from interlock.wiring.projections import PROJECTIONS
 from interlock.wiring.runtime import Runtime
-from interlock.wiring.store_verification import verify_store
 
 __all__ = [
     "Gateway",
@@ -122,7 +123,7 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         undo=undo,
         mcp=_foreign_tools(runtime),
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
-        verify=lambda db: verify_store(db, runtime.settings),
+        verify=lambda db: verify_store(db, runtime.settings.proof, PROJECTIONS),
     )
 
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from interlock.config.settings import Settings
+from interlock.config.proof import ProofSettings
 from interlock.db.driver import DbConnection
 from interlock.log.checkpoint import (
     Anchor,
@@ -17,12 +17,11 @@ from interlock.log.checkpoint import (
 )
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM
-from interlock.log.signing import SigningKeyMissing
-from interlock.log.verify.event_log import LogFault, VerificationReport
+from interlock.log.projections import Projections
+from interlock.log.signing import SigningKeyMissing, SigningKeyStore
+from interlock.log.verify.event_log import LogFault, VerificationReport, verify
 from interlock.runtime.anchor_sender import confirmed_anchors
 from interlock.runtime.anchor_sinks import JOURNAL_IDENTIFIER
-from interlock.wiring.projections import verify
-from interlock.wiring.runtime import signing_keys
 
 JOURNALCTL = "/usr/bin/journalctl"
 JOURNAL_SECONDS = 60
@@ -32,7 +31,8 @@ SENDING_US = 60_000_000
 
 def verify_store(
     connection: DbConnection,
-    settings: Settings,
+    proof: ProofSettings,
+    projections: Projections,
     *,
     anchors: Iterable[Anchor] = (),
     files: Iterable[Path] = (),
@@ -41,7 +41,7 @@ def verify_store(
     """Also compare with `anchors`, those in `files`, and those of every sink that can be read here."""
     own, confirmed = store_id(connection), confirmed_anchors(connection)
     known, faults, notes = set(anchors), [], []
-    for sink in dict.fromkeys([*settings.proof.anchors, *(f"file:{path}" for path in files)]):
+    for sink in dict.fromkeys([*proof.anchors, *(f"file:{path}" for path in files)]):
         try:
             found = find_anchors(_text_of(sink))
         except (OSError, subprocess.SubprocessError) as error:
@@ -57,8 +57,9 @@ def verify_store(
         elif sink in confirmed and confirmed[sink].anchor not in of_this_store:
             seq = confirmed[sink].anchor.seq
             notes.append(f"{sink} lacks the anchor of checkpoint #{seq}, which it has confirmed")
-    trusted = settings.proof.trusted_keys
-    report = verify(connection, anchors=known, trusted_keys=trusted, only=only)
+    report = verify(
+        connection, anchors=known, trusted_keys=proof.trusted_keys, only=only, projections=projections
+    )
     report.faults += faults
     report.notes += notes
     return report
@@ -76,21 +77,23 @@ def _text_of(sink: str) -> str:
     return done.stdout
 
 
-def checkpoint_status(connection: DbConnection, settings: Settings) -> tuple[str, bool]:
+def checkpoint_status(
+    connection: DbConnection, proof: ProofSettings, keys: SigningKeyStore
+) -> tuple[str, bool]:
     """Age of the newest checkpoint, what each sink has confirmed, and whether any of it is late."""
-    given, newest = settings.proof, newest_checkpoint(connection)
+    newest = newest_checkpoint(connection)
     told = [f"#{newest.seq}, {_ago(newest.time_us)}" if newest else "none yet"]
-    overdue = CheckpointInterval(2 * given.checkpoint_events, 2 * 60.0 * given.checkpoint_minutes)
+    overdue = CheckpointInterval(2 * proof.checkpoint_events, 2 * 60.0 * proof.checkpoint_minutes)
     is_late = overdue.is_reached(connection)
     if is_late:
         told.append("another is overdue (`serve` writes them while it runs, or `interlock events anchor`)")
         try:
             if (key := signing_key_of(connection)) is not None:
-                signing_keys(settings).get(key)
+                keys.get(key)
         except SigningKeyMissing as error:
             told.append(str(error))
     confirmed = confirmed_anchors(connection)
-    for sink in given.anchors:
+    for sink in proof.anchors:
         last = confirmed.get(sink)
         told.append(
             f"{sink} has confirmed #{last.anchor.seq}, {_ago(last.time_us)}"
