@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.agent.regular_files import InvalidFile, strip_comments
 from interlock.core.text import safe_excerpt
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
 
 FENCE = "---"
 

@@ -9,8 +9,8 @@ from typing import Any
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import GateContext, Refusal, ToolCall, judge
 from interlock.policy.authority import Authority
-from interlock.policy.inputs import ModeSwitching
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy
+from interlock.policy.authority_inputs import ModeSwitching
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
 from interlock.policy.verdict import (
     LAYER_NAMES,
     AllowedTool,

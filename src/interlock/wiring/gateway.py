@@ -14,7 +14,7 @@ from interlock.gateway.guard import HostAndOriginPolicy, RequestGuard
 from interlock.gateway.server import GatewayServer, ListenAddress, listening_socket
 from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo
 from interlock.models.provider_factory import DEMO
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.runtime.store_verification import verify_store
 from interlock.sessions.runtime_settings import StoredSettings
