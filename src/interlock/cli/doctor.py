@@ -353,13 +353,13 @@ def _mcp(settings: "Settings") -> DoctorCheckResult:
     import asyncio
 
     from interlock.core.logging import log_to_stderr
-    from interlock.wiring import NO_SANDBOX, mcp_servers, open_runtime
+    from interlock.wiring import NO_SANDBOX, open_runtime
 
     async def look() -> list[dict[str, Any]]:
         log_to_stderr(settings.log_level)
         runtime = open_runtime(settings, sandbox=NO_SANDBOX)
         try:
-            servers: list[dict[str, Any]] = (await mcp_servers.list_servers(runtime))["servers"]
+            servers: list[dict[str, Any]] = (await runtime.mcp_servers.servers())["servers"]
             return servers
         finally:
             await runtime.close()

@@ -14,11 +14,10 @@ from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import WritePrecondition
 from interlock.policy.authority import Authority, AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
-from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, meet_mcp, merge_tool_policies
 from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
-from interlock.wiring.mcp_servers import allowed_servers
 
 CANCELLED = "cancelled"
 
@@ -173,7 +172,7 @@ class CurrentAuthority:
         rows = await self._database.fetch(LOOK, (at_work_in, session_id))
         mode, mcp_version, *settings = rows[0]
         stored = self._stored_settings.of([tuple(settings)] if settings[0] is not None else [])
-        servers = allowed_servers(self._authority_inputs, stored.settings.tools)
+        servers = _allowed_servers(self._authority_inputs, stored.settings.tools)
         await self._mcp.refresh(servers, newest=mcp_version)
         self._newest = look = _Look(mode, stored, mcp_version)
         return look
@@ -194,3 +193,13 @@ def _tightened(mode: ToolMode, look: _Look) -> ToolMode:
         return mode
     present = ToolMode(look.mode) if look.mode in ToolMode.__members__ else ToolMode.chat_safe
     return stricter(mode, present)
+
+
+def _allowed_servers(authority_inputs: AuthorityInputs, stored: ToolPolicy) -> frozenset[str] | None:
+    """The servers that any agent could use; None if the system lists none, so that agents' own lists apply.
+
+    Other servers are stopped.
+    """
+    # Called before every turn, so only this part of the policies is merged.
+    merged = meet_mcp(authority_inputs.environment.mcp, stored.mcp)
+    return frozenset() if merged.enabled is False else merged.allowed_servers

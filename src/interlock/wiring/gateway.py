@@ -6,6 +6,7 @@ from typing import Any
 from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
 from interlock.feed.follow import FeedHub, FeedRenderer
+from interlock.gates.mcp_administration import ClassifyRequest, McpAdministration
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.auth import CredentialService
 from interlock.gateway.connection import SocketLimits
@@ -19,7 +20,6 @@ from interlock.policy.verdict import ModeSwitchMethod
 from interlock.runtime.store_verification import verify_store
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
-from interlock.wiring import mcp_servers
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
 from interlock.wiring.projections import PROJECTIONS
@@ -121,25 +121,25 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         matrix=matrix,
         explain=explain,
         undo=undo,
-        mcp=_foreign_tools(runtime),
+        mcp=_foreign_tools(runtime.mcp_servers),
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
         verify=lambda db: verify_store(db, runtime.settings.proof, PROJECTIONS),
     )
 
 
-def _foreign_tools(runtime: Runtime) -> McpAdmin:
+def _foreign_tools(servers: McpAdministration) -> McpAdmin:
     async def allow(server: str, tool: str, given: McpToolClassification, who: str) -> dict[str, Any]:
-        request = mcp_servers.ClassifyRequest(
+        request = ClassifyRequest(
             effect=given.effect, modes=given.modes, group=given.group, hash=given.hash
         )
-        return await mcp_servers.allow(runtime, server, tool, request, who=who, is_operator=False)
+        return await servers.allow(server, tool, request, who=who, is_operator=False)
 
     async def remove(server: str, tool: str | None, who: str) -> dict[str, Any]:
-        return await mcp_servers.remove(runtime, server, tool, who=who)
+        return await servers.remove(server, tool, who=who)
 
     return McpAdmin(
-        list=lambda: mcp_servers.list_servers(runtime),
-        inspect=lambda server: mcp_servers.inspect(runtime, server, is_operator=False),
+        list=servers.servers,
+        inspect=lambda server: servers.inspect(server, is_operator=False),
         allow=allow,
         remove=remove,
     )

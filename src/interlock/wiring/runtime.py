@@ -21,6 +21,7 @@ from interlock.db.database import Database, StoreConfig, open_database
 from interlock.db.leases import Leases
 from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.explain import PermissionViews
+from interlock.gates.mcp_administration import McpAdministration
 from interlock.gates.runner import ToolRunner
 from interlock.log.checkpoint import CheckpointInterval
 from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestoredAfterCrash, SandboxProbed, ToolsUnavailable
@@ -29,6 +30,7 @@ from interlock.log.signing import SigningKeyStore
 from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.questions.service import QuestionService
 from interlock.redaction.factory import build_redactor
 from interlock.redaction.redactor import Redactor
@@ -71,9 +73,8 @@ from interlock.wiring.authority_inputs import (
     missing_requirements,
 )
 from interlock.wiring.current_authority import CurrentAuthority
-from interlock.wiring.mcp_servers import open_mcp
 from interlock.wiring.projections import PROJECTIONS
-from interlock.wiring.tool_services import build_registry, memory_services, override_modes
+from interlock.wiring.tool_services import build_registry, memory_services, open_mcp, override_modes
 from interlock.workflow.run_reader import RunReader
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Runtime:
     delegation: SubtaskRunnerSlot
     # Tools of MCP servers, which come and go.
     mcp: McpService
+    mcp_servers: McpAdministration
     registry: ToolRegistry
     authorities: AuthorityCache
     # The present permissions: `await runtime.authority(mode)`.
@@ -244,6 +246,13 @@ def open_runtime(
         runs=runs,
         delegation=delegation,
         mcp=mcp,
+        mcp_servers=McpAdministration(
+            mcp,
+            redactor,
+            authority_inputs,
+            lambda: _stored_policy(stored_settings),
+            settings.reject_sensitive_roots,
+        ),
         registry=registry,
         authorities=authorities,
         authority=authority,
@@ -257,6 +266,10 @@ def open_runtime(
         anchors=AnchorSender(database, log, [_anchor_sink(settings, sink) for sink in given.anchors]),
         retention=_retention(settings, database, log, sealed),
     )
+
+
+async def _stored_policy(stored: SettingsStore) -> ToolPolicy:
+    return (await stored.current()).settings.tools
 
 
 def _tool_resources(
