@@ -210,28 +210,20 @@ def split_list(text: str) -> Iterator[str]:
         yield word
 
 
-def _switch(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise ValueError(f"must be true or false, not '{safe_excerpt(text, 40)}'")
-    return text == "true"
+def _reader(pattern: str, what: str, convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"must be {what}, not '{safe_excerpt(text, 40)}'")
+        return convert(text)
+
+    return read
 
 
-def _number(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError(f"must be a whole number, not '{safe_excerpt(text, 40)}'")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text):
-        raise ValueError(f"must be a number of seconds, not '{safe_excerpt(text, 40)}'")
-    return float(text)
-
-
+_number = _reader("[0-9]{1,18}", "a whole number", int)
 _READERS: dict[Any, Callable[[str], Any]] = {
-    bool | None: _switch,
+    bool | None: _reader("true|false", "true or false", "true".__eq__),
     int | None: _number,
-    float | None: _seconds,
+    float | None: _reader(r"[0-9]{1,9}(\.[0-9]{1,6})?", "a number of seconds", float),
     frozenset[str]: lambda text: frozenset(split_list(text)),
     frozenset[str] | None: lambda text: frozenset(split_list(text)),
     frozenset[int] | None: lambda text: frozenset(map(_number, split_list(text))),
