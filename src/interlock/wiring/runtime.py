@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from interlock.config.image import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
@@ -154,16 +154,6 @@ class Runtime:
             self.lives.close()
 
 
-class ToolResources(NamedTuple):
-    """Where tools store files, what confines commands, and the opened directories."""
-
-    kept: UndoStore
-    outputs: OutputSpool
-    sealed: SealedArgumentStore
-    sandbox: BackendSelection
-    roots: tuple[Path, ...]
-
-
 async def select_sandbox(
     settings: Settings, roots: tuple[Path, ...] | None = None, *, is_anew: bool = False
 ) -> BackendSelection:
@@ -217,15 +207,35 @@ def open_runtime(
     notifier = BusNotifier(bus)
     questions = QuestionService(database, log, redactor, notifier.notify)
     folders = roots or settings.tool.allowed_roots
-    kept, outputs, sealed, *_ = places = _tool_resources(settings, log, sandbox, folders or ())
+    share_snapshots(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
+    kept = UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
+    outputs = OutputSpool(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
+    sealed = SealedArgumentStore(settings.state_dir / "sealed")
+    # Not awaited: a command may have left very much.
+    abandoned = (outputs, folders or ())
+    Thread(target=_remove_abandoned, args=abandoned, name="interlock-abandoned", daemon=True).start()
     runs, delegation = RunReader(database, log, redactor), SubtaskRunnerSlot()
+    write_services = WriteServices(FileChanger(kept), ReadHistory(database.reading))
+    bash, rg = (locate(program, folders or ()) for program in (BASH, RG))
+    images = image_endpoint(settings.image, settings.openai)
     try:
-        registry = _tools(settings, database, redactor, questions, places, runs, delegation, log, tools)
+        registry = build_registry(
+            questions,
+            FileServices(redactor, write_services, rg),
+            ShellServices(sandbox.backend, bash, redactor, outputs, JobLimits(), log),
+            ImageServices(images if isinstance(images, ImageEndpoint) else None, redactor, write_services),
+            memory_services(settings.workspace_dir, database, redactor),
+            runs,
+            delegation,
+        )
+        for tool in tools:
+            registry.register(tool)
+        override_modes(registry, settings.tool.mode_overrides)
     except BaseException:
         log.close()
         database.close()
         raise
-    lives = _lives(database.config)
+    lives = _process_locks(database.config)
     authority_inputs = build_authority_inputs(settings, open_modes, folders, sandbox)
     walls = LazySandbox(None if sandbox is NO_SANDBOX else sandbox, lambda: select_sandbox(settings, roots))
     mcp = open_mcp(settings, database, log, redactor, registry, authority_inputs, walls)
@@ -235,7 +245,11 @@ def open_runtime(
     authority = CurrentAuthority(database, stored_settings, mcp, registry, authorities, authority_inputs)
     return Runtime(
         *(settings, database, redactor, log, bus, notifier),
-        sessions=_sessions(settings, database, log, redactor, open_modes),
+        sessions=SessionManager(
+            *(database, log, redactor),
+            default_mode=ToolMode(settings.session.default_mode),
+            open_modes=open_modes,
+        ),
         eraser=SessionEraser(database, log, (kept.forget, outputs.forget, sealed.forget)),
         lives=lives,
         leases=Leases(log, seconds=settings.session.lease_seconds, lives=lives),
@@ -264,28 +278,14 @@ def open_runtime(
         signing_keys=keys,
         checkpointer=Checkpointer(database, log, keys, interval),
         anchors=AnchorSender(database, log, [_anchor_sink(settings, sink) for sink in given.anchors]),
-        retention=_retention(settings, database, log, sealed),
+        retention=None
+        if settings.retention_days is None
+        else RetentionSweeper(log, database, settings.retention_days, forget_before=sealed.forget_before),
     )
 
 
 async def _stored_policy(stored: SettingsStore) -> ToolPolicy:
     return (await stored.current()).settings.tools
-
-
-def _tool_resources(
-    settings: Settings, log: EventLog, sandbox: BackendSelection, roots: tuple[Path, ...]
-) -> ToolResources:
-    share_snapshots(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
-    outputs = OutputSpool(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
-    # Not awaited: a command may have left very much.
-    Thread(target=_remove_abandoned, args=(outputs, roots), name="interlock-abandoned", daemon=True).start()
-    return ToolResources(
-        UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
-        outputs,
-        SealedArgumentStore(settings.state_dir / "sealed"),
-        sandbox,
-        roots,
-    )
 
 
 def _record_put_back(log: EventLog, paths: list[str]) -> None:
@@ -309,7 +309,7 @@ def _remove_abandoned(outputs: OutputSpool, roots: tuple[Path, ...]) -> None:
         remove_abandoned_directories(choose_temporary_root(roots))
 
 
-def _lives(config: StoreConfig) -> ProcessLocks | None:
+def _process_locks(config: StoreConfig) -> ProcessLocks | None:
     """Only for an SQLite store: the users of a shared one may be on any machine."""
     return ProcessLocks(config.path.with_name(f"{config.path.name}.lives")) if config.is_sqlite else None
 
@@ -353,44 +353,6 @@ async def check_nats(settings: Settings) -> str:
     return await check_nats_servers(_nats_servers(settings), settings.nats.prefix)
 
 
-def _tools(
-    settings: Settings,
-    database: Database,
-    redactor: Redactor,
-    questions: QuestionService,
-    places: ToolResources,
-    runs: RunReader,
-    delegation: SubtaskRunnerSlot,
-    log: EventLog,
-    own: Iterable[BaseTool],
-) -> ToolRegistry:
-    write_services = WriteServices(FileChanger(places.kept), ReadHistory(database.reading))
-    bash, rg = (locate(program, places.roots) for program in (BASH, RG))
-    shell = ShellServices(places.sandbox.backend, bash, redactor, places.outputs, JobLimits(), log)
-    registry = build_registry(
-        questions,
-        FileServices(redactor, write_services, rg),
-        shell,
-        _images(settings, redactor, write_services),
-        memory_services(settings.workspace_dir, database, redactor),
-        runs,
-        delegation,
-    )
-    for tool in own:
-        registry.register(tool)
-    override_modes(registry, settings.tool.mode_overrides)
-    return registry
-
-
-def _retention(
-    settings: Settings, database: Database, log: EventLog, sealed: SealedArgumentStore
-) -> RetentionSweeper | None:
-    days = settings.retention_days
-    return (
-        None if days is None else RetentionSweeper(log, database, days, forget_before=sealed.forget_before)
-    )
-
-
 def signing_keys(settings: Settings) -> SigningKeyStore:
     given = settings.proof.signing_key
     folder = settings.state_dir / "signing"
@@ -410,13 +372,6 @@ def _anchor_sink(settings: Settings, address: str) -> AnchorSink:
             return WebhookSink(address)
 
 
-def _images(settings: Settings, redactor: Redactor, write_services: WriteServices) -> ImageServices:
-    endpoint = image_endpoint(settings.image, settings.openai)
-    return ImageServices(
-        endpoint if isinstance(endpoint, ImageEndpoint) else None, redactor, write_services
-    )
-
-
 async def record_probes(runtime: Runtime) -> None:
     """Record the sandbox's probes before anything relies on them."""
     for report in runtime.sandbox.reports:
@@ -434,20 +389,6 @@ async def record_missing_requirements(runtime: Runtime) -> list[MissingRequireme
         event = ToolsUnavailable(need=need, reason=reason, tools=list(tools), pid=os.getpid())
         await runtime.log.append(SYSTEM_STREAM, event)
     return missing
-
-
-def _sessions(
-    settings: Settings,
-    database: Database,
-    log: EventLog,
-    redactor: Redactor,
-    open_modes: frozenset[ToolMode],
-) -> SessionManager:
-    return SessionManager(
-        *(database, log, redactor),
-        default_mode=ToolMode(settings.session.default_mode),
-        open_modes=open_modes,
-    )
 
 
 def store_config(settings: Settings) -> StoreConfig:
