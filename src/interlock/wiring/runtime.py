@@ -73,7 +73,7 @@ from interlock.wiring.authority_inputs import (
     missing_requirements,
 )
 from interlock.wiring.current_authority import CurrentAuthority
-from interlock.wiring.projections import PROJECTIONS
+from interlock.wiring.projections import ERASE_SESSION, PROJECTIONS
 from interlock.wiring.tool_services import build_registry, memory_services, open_mcp, override_modes
 from interlock.workflow.run_reader import RunReader
 
@@ -250,7 +250,9 @@ def open_runtime(
             default_mode=ToolMode(settings.session.default_mode),
             open_modes=open_modes,
         ),
-        eraser=SessionEraser(database, log, (kept.forget, outputs.forget, sealed.forget)),
+        eraser=SessionEraser(
+            database, log, (kept.forget, outputs.forget, sealed.forget), statements=ERASE_SESSION
+        ),
         lives=lives,
         leases=Leases(log, seconds=settings.session.lease_seconds, lives=lives),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
