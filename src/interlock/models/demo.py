@@ -7,8 +7,8 @@ models it tries, so that a newcomer sees a refusal and what can be done about it
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -76,135 +76,65 @@ class DemoProvider:
 # -- the commands --------------------------------------------------------------------------------------
 
 _TEXT, _FILE = r"(?P<text>.+?)", r"(?P<path>\.{1,2}|[^\s，。].*?)"
-_ZONES = {
-    "zurich|苏黎世": "Europe/Zurich",
-    "london|伦敦": "Europe/London",
-    "berlin|柏林": "Europe/Berlin",
-    "paris|巴黎": "Europe/Paris",
-    "new york|纽约": "America/New_York",
-    "los angeles|san francisco|洛杉矶": "America/Los_Angeles",
-    "tokyo|东京": "Asia/Tokyo",
-    "shanghai|beijing|上海|北京": "Asia/Shanghai",
-    "hong kong|香港": "Asia/Hong_Kong",
-    "singapore|新加坡": "Asia/Singapore",
-    "sydney|悉尼": "Australia/Sydney",
-}
+_LONG_TEXT, _OTHER = r"(?P<text>.+)", r"(?P<other>.+)"
 
-
-def _zone(found: Json) -> Json:
-    text = found["request"]
-    if named := re.search(r"\b(?:[A-Z][A-Za-z_]+/[A-Z][A-Za-z_/]+|UTC)\b", text):
-        return {"timezone": named[0]}
-    return next(
-        ({"timezone": zone} for names, zone in _ZONES.items() if re.search(names, text.lower())), {}
-    )
-
-
-def _question(found: Json) -> Json:
-    """A choice if several things are named, a yes or no if something is asked, else a fixed question."""
-    wanted, chinese = found.get("text", ""), found["is_chinese"]
-    listed = re.search(r"(?:between|among|from|要|选)\s*(.+)", wanted)
-    options = re.split(r"\s*(?:,|，|、|\bor\b|\band\b|还是|或者?)\s*", listed[1]) if listed else []
-    if len(options) > 1:
-        chosen = [{"value": option[:100]} for option in dict.fromkeys(filter(None, options))]
-        message = "请选择：" if chinese else "Which one?"
-        return {"type": "selection", "message": message, "options": chosen}
-    about = re.sub(r"\A(?:whether|if|是否)\s*", "", wanted)
-    if about in {"", "a question", "一个问题"}:
-        about = "演示一切正常吗" if chinese else "Does the demo work for you"
-    return {"type": "confirmation", "message": about + ("？" if chinese else "?")}
-
-
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """Requests that become one call. Answers are in English and Chinese; without `{output}`, it follows."""
-
-    tool: str
-    requests: tuple[str, ...]
-    arguments: Callable[[Json], Json]
-    answers: tuple[str, str]
-    answers_if_empty: tuple[str, str] = ("Done.", "完成。")
-
-
-def _path(found: Json) -> Json:
-    return {"path": found["path"]} if found.get("path") else {}
-
-
-_FOUND = ("Found:", "找到了："), ("I found nothing.", "没有找到。")
-_DONE = ("Done: {output}", "完成：{output}")
-_COMMANDS = (
-    _Command(
+# Each tool with its arguments and the requests for it, the first that fits; an argument without its part of
+# the request is left out.
+_COMMANDS: tuple[tuple[str, dict[str, str], tuple[str, ...]], ...] = (
+    (
         "memory_append",
+        {"content": "{text}"},
         (rf"remember(?:\s+that\b|\s*:)?\s+{_TEXT}", rf"记住[\s:：,，]*{_TEXT}"),
-        lambda found: {"content": found["text"]},
-        _DONE,
     ),
-    _Command(
+    (
         "memory_search",
+        {"query": "{text}"},
         (rf"what do you remember about\s+{_TEXT}", rf"你?还?记得\s*{_TEXT}\s*吗"),
-        lambda found: {"query": found["text"]},
-        ("From memory:\n{output}", "记忆里有：\n{output}"),
     ),
-    _Command(
-        "ask_user",
-        (r"ask me\b\s*(?P<text>.*?)", r"问我\s*(?P<text>.*?)"),
-        _question,
-        ("Thank you. You answered: {answer}", "谢谢，你的回答是：{answer}"),
-    ),
-    _Command(
-        "bash",
-        (rf"(?:run|\$)\s+{_TEXT}", rf"(?:运行|执行)\s*{_TEXT}"),
-        lambda found: {"cmd": found["text"]},
-        ("I ran {cmd}; its exit code is {exit_code}.", "已运行 {cmd}，退出码 {exit_code}。"),
-        ("I ran {cmd}; its exit code is {exit_code}.", "已运行 {cmd}，退出码 {exit_code}。"),
-    ),
-    _Command(
+    ("ask_user", {}, (r"ask me\b\s*(?P<text>.*?)", r"问我\s*(?P<text>.*?)")),
+    ("bash", {"cmd": "{text}"}, (rf"(?:run|\$)\s+{_TEXT}", rf"(?:运行|执行)\s*{_TEXT}")),
+    (
         "edit_file",
+        {"path": "{path}", "find": "{text}", "replace": "{other}"},
         (
-            rf"(?:replace|change)\s+{_TEXT}\s+(?:with|to)\s+(?P<other>.+)\s+in\s+{_FILE}",
-            rf"[把将]\s*{_FILE}\s*[里中]的?\s*{_TEXT}\s*(?:改成|改为|换成|替换为)\s*(?P<other>.+?)",
+            rf"(?:replace|change)\s+{_TEXT}\s+(?:with|to)\s+{_OTHER}\s+in\s+{_FILE}",
+            rf"[把将]\s*{_FILE}\s*[里中]的?\s*{_TEXT}\s*(?:改成|改为|换成|替换为)\s*{_OTHER}",
         ),
-        lambda found: {**_path(found), "find": found["text"], "replace": found["other"]},
-        _DONE,
     ),
-    _Command(
+    (
         "write_file",
+        {"path": "{path}", "content": "{text}\n", "mode": "append"},
         (
-            rf"(?:append|add)\s+(?P<text>.+)\s+to\s+{_FILE}",
+            rf"(?:append|add)\s+{_LONG_TEXT}\s+to\s+{_FILE}",
             rf"[把将]\s*{_TEXT}\s*(?:追加到|加到)\s*{_FILE}",
         ),
-        lambda found: {**_path(found), "content": f"{found['text']}\n", "mode": "append"},
-        _DONE,
     ),
-    _Command(
+    (
         "write_file",
+        {"path": "{path}", "content": "{text}\n"},
         (
-            rf"(?:write|save|put)\s+(?P<text>.+)\s+(?:to|into|in)\s+{_FILE}",
+            rf"(?:write|save|put)\s+{_LONG_TEXT}\s+(?:to|into|in)\s+{_FILE}",
             rf"[把将]\s*{_TEXT}\s*(?:写入|写到|保存到)\s*{_FILE}",
         ),
-        lambda found: {**_path(found), "content": f"{found['text']}\n"},
-        _DONE,
     ),
-    _Command(
+    (
         "find_files",
+        {"name_pattern": "{text}"},
         (rf"find\s+(?:all\s+)?files?\s+(?:named|called|like)\s+{_TEXT}", rf"查?找名为\s*{_TEXT}\s*的文件"),
-        lambda found: {"name_pattern": found["text"]},
-        *_FOUND,
     ),
-    _Command(
+    (
         "search_files",
+        {"path": "{path}", "pattern": "{literal}"},
         (
-            rf"(?:search|grep)(?:\s+for)?\s+(?P<text>.+)\s+in\s+{_FILE}",
+            rf"(?:search|grep)(?:\s+for)?\s+{_LONG_TEXT}\s+in\s+{_FILE}",
             rf"(?:search|grep)(?:\s+for)?\s+{_TEXT}",
             rf"在\s*{_FILE}\s*[里中]?\s*(?:搜索|查找)\s*{_TEXT}",
             rf"(?:搜索|查找)\s*{_TEXT}",
         ),
-        # What a person writes is meant literally.
-        lambda found: {**_path(found), "pattern": re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", found["text"])},
-        *_FOUND,
     ),
-    _Command(
+    (
         "list_files",
+        {"path": "{path}"},
         (
             rf"(?:list|show)\s+(?:the\s+)?files\s+in\s+{_FILE}",
             r"ls|list|(?:list|show)\s+(?:the\s+)?files|(?:what|which) files\b.*",
@@ -212,53 +142,104 @@ _COMMANDS = (
             r".*(?:列出|哪些|什么)\s*文件",
             rf"列出\s*{_FILE}(?:\s*目录)?",
         ),
-        _path,
-        ("Files:", "这里有这些文件："),
-        ("It is empty.", "那里是空的。"),
     ),
-    _Command(
+    (
         "read_file",
+        {"path": "{path}"},
         (
             rf"(?:read|open|show|cat)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?{_FILE}",
             rf"what(?:'s| is) in\s+(?:the\s+)?(?:file\s+)?{_FILE}",
             rf"(?:读取|读一下|读|打开|查看)\s*(?:文件)?\s*{_FILE}",
             rf"{_FILE}\s*[里中]有什么",
         ),
-        _path,
-        ("Content of {path}:", "{path} 的内容："),
-        ("{path} is empty.", "{path} 是空文件。"),
     ),
-    _Command(
+    (
         "current_time",
+        {"timezone": "{zone}"},
         (
             r".*\b(?:time is it|the time|current time|the date|what day)\b.*",
             r".*(?:几点|时间|几号|星期几).*",
         ),
-        _zone,
-        ("It is {output}.", "现在是 {output}。"),
     ),
 )
-# In linear time, whatever a person writes.
+_RAN = ("I ran {cmd}; its exit code is {exit_code}.", "已运行 {cmd}，退出码 {exit_code}。")
+_DONE = ("Done: {output}", "完成：{output}")
+# In English and Chinese, then the same if there is no output; without `{output}` it follows, in a fence.
+_ANSWERS: dict[str, tuple[str, ...]] = {
+    "memory_append": _DONE,
+    "memory_search": ("From memory:\n{output}", "记忆里有：\n{output}"),
+    "ask_user": ("Thank you. You answered: {answer}", "谢谢，你的回答是：{answer}"),
+    "bash": (*_RAN, *_RAN),
+    "edit_file": _DONE,
+    "write_file": _DONE,
+    "find_files": ("Found:", "找到了：", "I found nothing.", "没有找到。"),
+    "search_files": ("Found:", "找到了：", "I found nothing.", "没有找到。"),
+    "list_files": ("Files:", "这里有这些文件：", "It is empty.", "那里是空的。"),
+    "read_file": ("Content of {path}:", "{path} 的内容：", "{path} is empty.", "{path} 是空文件。"),
+    "current_time": ("It is {output}.", "现在是 {output}。"),
+}
+_ZONES = {
+    "zurich|苏黎世": "Europe/Zurich",
+    "london|伦敦": "Europe/London",
+    "berlin|柏林": "Europe/Berlin",
+    "new york|纽约": "America/New_York",
+    "san francisco|旧金山": "America/Los_Angeles",
+    "tokyo|东京": "Asia/Tokyo",
+    "shanghai|beijing|上海|北京": "Asia/Shanghai",
+    "singapore|新加坡": "Asia/Singapore",
+    "sydney|悉尼": "Australia/Sydney",
+}
 _PLEASE = r"(?:please\s+|can you\s+|could you\s+|请|帮我|请帮我)?"
+# In linear time, whatever a person writes.
 _PATTERNS = [
-    (re2.compile(rf"(?is)\A{_PLEASE}\s*(?:{request})[\s.!?。！？]*\z"), command)
-    for command in _COMMANDS
-    for request in command.requests
+    (re2.compile(rf"(?is)\A{_PLEASE}\s*(?:{request})[\s.!?。！？]*\z"), tool, arguments)
+    for tool, arguments, requests in _COMMANDS
+    for request in requests
 ]
 _GREETING = re2.compile(
     r"(?i)\A(?:help|hi|hello|hey|who are you|what can you do|帮助|你好|您好|你是谁|你能)"
 )
 
 
-def _understood(text: str) -> tuple[_Command, Json] | None:
-    """The first command that fits, and the arguments of its call."""
-    if len(text) > MAX_REQUEST_CHARS:
-        return None
-    for pattern, command in _PATTERNS:
-        if found := pattern.search(text.strip()):
-            groups: Json = {name: _unquoted(value) for name, value in found.groupdict().items() if value}
-            return command, command.arguments({**groups, "request": text, "is_chinese": _is_chinese(text)})
+def _understood(text: str) -> tuple[str, Json] | None:
+    """The tool and the arguments of the first command that fits."""
+    for pattern, tool, arguments in _PATTERNS if len(text) <= MAX_REQUEST_CHARS else ():
+        if (found := pattern.search(text.strip())) is None:
+            continue
+        parts = {name: _unquoted(value) for name, value in found.groupdict().items() if value}
+        if tool == "ask_user":
+            return tool, _question(parts.get("text", ""), is_chinese=_is_chinese(text))
+        # What a person writes is searched for literally.
+        parts["literal"] = re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", parts.get("text", ""))
+        if zone := _zone(text):
+            parts["zone"] = zone
+        given = {
+            key: form
+            for key, form in arguments.items()
+            if set(re.findall(r"{(\w+)}", form)) <= parts.keys()
+        }
+        return tool, {key: form.format_map(parts) for key, form in given.items()}
     return None
+
+
+def _zone(text: str) -> str:
+    if named := re.search(r"\b(?:[A-Z][A-Za-z_]+/[A-Z][A-Za-z_/]+|UTC)\b", text):
+        return named[0]
+    return next((zone for names, zone in _ZONES.items() if re.search(names, text.lower())), "")
+
+
+def _question(wanted: str, *, is_chinese: bool) -> Json:
+    """A choice if several things are named, a yes or no if something is asked, else a fixed question."""
+    listed = re.search(r"(?:between|among|from|要|选)\s*(.+)", wanted)
+    options = re.split(r"\s*(?:,|，|、|\bor\b|\band\b|还是|或者?)\s*", listed[1]) if listed else []
+    if len(options) > 1:
+        chosen = [{"value": option[:100]} for option in dict.fromkeys(filter(None, options))]
+        message = "请选择：" if is_chinese else "Which one?"
+        return {"type": "selection", "message": message, "options": chosen}
+    about = re.sub(r"\A(?:whether|if|是否)\s*", "", wanted)
+    if about in {"", "a question", "一个问题"}:
+        about = "演示一切正常吗" if is_chinese else "Does the demo work for you"
+    return {"type": "confirmation", "message": about + ("？" if is_chinese else "?")}
 
 
 def _unquoted(text: str) -> str:
@@ -317,8 +298,8 @@ def _next_move(text: str, done: list[tuple[str, Json]], offered: frozenset[str])
             else "I did not understand that. "
         )
         return sorry + (HELP_CHINESE if is_chinese else HELP)
-    command, arguments = understood
-    tool = "bash_readonly" if command.tool == "bash" and "bash" not in offered else command.tool
+    tool, arguments = understood
+    tool = "bash_readonly" if tool == "bash" and "bash" not in offered else tool
     reading = "read_file", {"path": arguments.get("path")}
     if not done:
         # An edit requires that the file was read.
@@ -329,16 +310,17 @@ def _next_move(text: str, done: list[tuple[str, Json]], offered: frozenset[str])
     must_read = _text(result, "error_code") in {"READ_REQUIRED", "STALE_READ"}
     if must_read and all(name != "read_file" for name, _ in done):
         return reading
-    return _answer(command, arguments, result, is_chinese=is_chinese)
+    return _answer(understood[0], arguments, result, is_chinese=is_chinese)
 
 
-def _answer(command: _Command, arguments: Json, result: Json, *, is_chinese: bool) -> str:
+def _answer(tool: str, arguments: Json, result: Json, *, is_chinese: bool) -> str:
     # A command that ran and failed: its output says why.
     has_run = "cmd" in arguments and _text(result, "error_code") == "EXECUTION_ERROR" and "stdout" in result
     if result.get("ok") is not True and not has_run:
         return _refusal(result, is_chinese=is_chinese)
     output = "\n".join(filter(None, (_text(result, "stdout"), _text(result, "stderr"))))
-    words = (command.answers if output.strip() else command.answers_if_empty)[is_chinese]
+    filled, empty = _ANSWERS[tool][:2], _ANSWERS[tool][2:] or ("Done.", "完成。")
+    words = (filled if output.strip() else empty)[is_chinese]
     fields = {**arguments, "exit_code": result.get("exit_code", 0), "output": output.strip()}
     sentence = words.format_map({**fields, "answer": _in_words(output.strip(), is_chinese=is_chinese)})
     if not output.strip() or "{output}" in words or "{answer}" in words:
