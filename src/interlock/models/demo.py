@@ -290,14 +290,10 @@ def _next_move(text: str, done: list[tuple[str, Json]], offered: frozenset[str])
     """The next call, or an answer in words."""
     is_chinese = _is_chinese(text)
     if (understood := _understood(text)) is None:
-        sorry = (
-            ""
-            if _GREETING.search(text)
-            else "这句话我没听懂。"
-            if is_chinese
-            else "I did not understand that. "
-        )
-        return sorry + (HELP_CHINESE if is_chinese else HELP)
+        known = HELP_CHINESE if is_chinese else HELP
+        if _GREETING.search(text):
+            return known
+        return ("这句话我没听懂。" if is_chinese else "I did not understand that. ") + known
     tool, arguments = understood
     tool = "bash_readonly" if tool == "bash" and "bash" not in offered else tool
     reading = "read_file", {"path": arguments.get("path")}
