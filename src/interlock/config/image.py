@@ -1,13 +1,13 @@
 """IMAGE_* settings: the endpoint that makes images, with the settings it falls back to."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from interlock.config.openai import OpenAISettings
-from interlock.config.settings_group import SettingsGroup
+from interlock.config.settings_group import SettingsGroup, blank_is_unset
 from interlock.config.url_checks import url_origin
 
 
@@ -23,10 +23,7 @@ class ImageSettings(SettingsGroup):
     timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 180.0
     max_bytes: Annotated[int, Field(gt=0, le=64 * 1024 * 1024)] | None = None
 
-    @field_validator("model", "base_url", "api_key", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
+    _blank_is_unset = field_validator("model", "base_url", "api_key", mode="before")(blank_is_unset)
 
 
 @dataclass(frozen=True, slots=True)

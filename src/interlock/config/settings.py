@@ -23,7 +23,7 @@ from interlock.config.openai import OpenAISettings
 from interlock.config.proof import ProofSettings
 from interlock.config.redaction import RedactionSettings
 from interlock.config.session import SessionSettings
-from interlock.config.settings_group import SettingsGroup, Words, split_words
+from interlock.config.settings_group import SettingsGroup, Words
 from interlock.config.sources import given_variable_name, is_secret, secret_files, variable_name
 from interlock.config.telegram import TelegramSettings
 from interlock.config.tool import ToolSettings
@@ -83,8 +83,6 @@ class Settings(SettingsGroup):
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
 
     model_config = SettingsConfigDict(populate_by_name=True, validate_default=True)
-
-    _split_words = field_validator("models", mode="before")(split_words)
 
     @field_validator("state_dir", "workspace_dir", mode="before")
     @classmethod
@@ -191,21 +189,8 @@ def load_settings(*, state_dir: Path | None = None) -> Settings:
 
 _GROUPS: dict[str, type[SettingsGroup]] = {
     group.__name__: group
-    for group in (
-        Settings,
-        DatabaseSettings,
-        OpenAISettings,
-        ImageSettings,
-        GatewaySettings,
-        RedactionSettings,
-        SessionSettings,
-        WorkerSettings,
-        NatsSettings,
-        TaskLimitSettings,
-        ProofSettings,
-        ToolSettings,
-        TelegramSettings,
-    )
+    for group in (Settings, *(field.annotation for field in Settings.model_fields.values()))
+    if isinstance(group, type) and issubclass(group, SettingsGroup)
 }
 
 
