@@ -49,7 +49,7 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_ -]{0,39}")
 RESERVED = frozenset({"run", "artifacts", "and", "or", "not", "true", "false", "null"})
 
 # No key of a workflow has as many parts, and `tomllib` takes minutes for one of some thousands.
-_OVERLONG_KEY = re.compile(r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
+_OVERLONG_KEY = re.compile(r"""(?:(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 
 _SENTENCES = {
     "model_type": "must be a table",
