@@ -288,35 +288,37 @@ def _disk(settings: "Settings") -> DoctorCheckResult:
 
 
 def _log(settings: "Settings") -> DoctorCheckResult:
+    import asyncio
+
     from interlock.db.database import open_database
-    from interlock.runtime.store_verification import verify_store
     from interlock.wiring import store_config
-    from interlock.wiring.projections import PROJECTIONS
+    from interlock.wiring.runtime import store_verifier
 
     database = open_database(store_config(settings))
     try:
-        with database.reading() as connection:
-            report = verify_store(connection, settings.proof, PROJECTIONS)
+        report = asyncio.run(store_verifier(settings).verify(database))
     finally:
         database.close()
-    if report.ok:
-        return DoctorCheckResult(
-            "log", GOOD, f"verified {report.events} events in {report.streams} streams"
-        )
-    return DoctorCheckResult("log", BAD, str(report.faults[0]))
+    if not report.ok:
+        return DoctorCheckResult("log", BAD, str(report.faults[0]))
+    coverage = report.coverage
+    detail = (
+        f"verified {report.events} events in {report.streams} streams; {coverage.signed} checkpoints are "
+        f"signed, {coverage.unchecked_events} events came after the newest checkpoint"
+    )
+    return DoctorCheckResult("log", WARNING if report.notes else GOOD, "; ".join([detail, *report.notes]))
 
 
 def _checkpoints(settings: "Settings") -> DoctorCheckResult:
     """When the newest checkpoint was written, and which sinks have its anchor."""
     from interlock.db.database import open_database
-    from interlock.runtime.store_verification import checkpoint_status
     from interlock.wiring import store_config
-    from interlock.wiring.runtime import signing_keys
+    from interlock.wiring.runtime import store_verifier
 
     database = open_database(store_config(settings))
     try:
         with database.reading() as connection:
-            told, is_late = checkpoint_status(connection, settings.proof, signing_keys(settings))
+            told, is_late = store_verifier(settings).checkpoint_status(connection)
     finally:
         database.close()
     return DoctorCheckResult("checkpoints", WARNING if is_late else GOOD, told)

@@ -19,7 +19,6 @@ from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority
 from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
-from interlock.runtime.store_verification import verify_store
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool
 from interlock.wiring import (
@@ -31,7 +30,7 @@ from interlock.wiring import (
     record_probes,
     select_sandbox,
 )
-from interlock.wiring.projections import PROJECTIONS
+from interlock.wiring.runtime import store_verifier
 
 OPENED_BY = "embed"
 
@@ -51,7 +50,8 @@ async def open_gates(
     tools: your own, beside the built-in ones.
     state_dir: where the log is kept, instead of INTERLOCK_STATE_DIR.
 
-    Every other setting of the environment applies as it does to `interlock`, as a ceiling.
+    Every other setting of the environment applies as it does to `interlock`, as a ceiling. While they are
+    open, signed checkpoints are written and sent as EVENT_CHECKPOINT_EVENTS and EVENT_ANCHORS say.
     """
     for name, given in (("modes", modes), ("roots", roots)):
         reject_single_string(name, given)
@@ -68,7 +68,8 @@ async def open_gates(
         raise
     try:
         await record_probes(runtime)
-        yield Gates(runtime)
+        async with runtime.checkpointing():
+            yield Gates(runtime)
     finally:
         await runtime.close()
 
@@ -101,9 +102,7 @@ class Gates:
 
     async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
-        return await self._runtime.database.read(
-            lambda db: verify_store(db, self._runtime.settings.proof, PROJECTIONS)
-        )
+        return await store_verifier(self._runtime.settings).verify(self._runtime.database)
 
 
 class GatedSession:

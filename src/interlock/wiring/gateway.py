@@ -17,13 +17,11 @@ from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassif
 from interlock.models.provider_factory import DEMO
 from interlock.policy.policy_fields import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
-from interlock.runtime.store_verification import verify_store
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
-from interlock.wiring.projections import PROJECTIONS
-from interlock.wiring.runtime import Runtime
+from interlock.wiring.runtime import Runtime, store_verifier
 
 __all__ = [
     "Gateway",
@@ -123,7 +121,7 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         undo=undo,
         mcp=_foreign_tools(runtime.mcp_servers),
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
-        verify=lambda db: verify_store(db, runtime.settings.proof, PROJECTIONS),
+        verify=lambda: store_verifier(runtime.settings).verify(runtime.database),
     )
 
 

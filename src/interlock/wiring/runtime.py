@@ -4,8 +4,8 @@ import asyncio
 import os
 import pwd
 import ssl
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
@@ -38,6 +38,7 @@ from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.anchor_sinks import AnchorSink, FileSink, JournalSink, NatsSink, WebhookSink
 from interlock.runtime.bus import Bus
 from interlock.runtime.checkpointer import Checkpointer
+from interlock.runtime.store_verification import StoreVerifier
 from interlock.runtime.task_rows import SESSION_OF
 from interlock.runtime.unix_socket_bus import UnixSocketBus
 from interlock.runtime.work_queue import BusNotifier
@@ -137,6 +138,17 @@ class Runtime:
         """What a process that serves people does to the store besides; each runs until cancelled."""
         sweeping = [] if self.retention is None else [self.retention.run_hourly]
         return [self.checkpointer.run, self.anchors.run, *sweeping]
+
+    @asynccontextmanager
+    async def checkpointing(self) -> "AsyncIterator[None]":
+        """Write checkpoints and send their anchors while the block runs."""
+        beside = [asyncio.create_task(part()) for part in (self.checkpointer.run, self.anchors.run)]
+        try:
+            yield
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def finish_housekeeping(self) -> None:
         """At a clean shutdown, when nothing more is written."""
@@ -353,6 +365,10 @@ async def check_nats(settings: Settings) -> str:
     from interlock.runtime.nats_bus import check_nats_servers
 
     return await check_nats_servers(_nats_servers(settings), settings.nats.prefix)
+
+
+def store_verifier(settings: Settings) -> StoreVerifier:
+    return StoreVerifier(settings.proof, lambda: signing_keys(settings), PROJECTIONS)
 
 
 def signing_keys(settings: Settings) -> SigningKeyStore:
