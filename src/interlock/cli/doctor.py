@@ -292,11 +292,11 @@ def _log(settings: "Settings") -> DoctorCheckResult:
 
     from interlock.db.database import open_database
     from interlock.wiring import store_config
-    from interlock.wiring.store_verification import verify_store
+    from interlock.wiring.runtime import store_verifier
 
     database = open_database(store_config(settings))
     try:
-        report = asyncio.run(verify_store(database, settings))
+        report = asyncio.run(store_verifier(settings).verify(database))
     finally:
         database.close()
     if not report.ok:
@@ -313,12 +313,12 @@ def _checkpoints(settings: "Settings") -> DoctorCheckResult:
     """When the newest checkpoint was written, and which sinks have its anchor."""
     from interlock.db.database import open_database
     from interlock.wiring import store_config
-    from interlock.wiring.store_verification import checkpoint_status
+    from interlock.wiring.runtime import store_verifier
 
     database = open_database(store_config(settings))
     try:
         with database.reading() as connection:
-            told, is_late = checkpoint_status(connection, settings)
+            told, is_late = store_verifier(settings).checkpoint_status(connection)
     finally:
         database.close()
     return DoctorCheckResult("checkpoints", WARNING if is_late else GOOD, told)

@@ -30,7 +30,7 @@ from interlock.wiring import (
     record_probes,
     select_sandbox,
 )
-from interlock.wiring.store_verification import verify_store
+from interlock.wiring.runtime import store_verifier
 
 OPENED_BY = "embed"
 
@@ -102,7 +102,7 @@ class Gates:
 
     async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
-        return await verify_store(self._runtime.database, self._runtime.settings)
+        return await store_verifier(self._runtime.settings).verify(self._runtime.database)
 
 
 class GatedSession:

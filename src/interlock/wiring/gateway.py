@@ -21,8 +21,7 @@ from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
-from interlock.wiring.runtime import Runtime
-from interlock.wiring.store_verification import verify_store
+from interlock.wiring.runtime import Runtime, store_verifier
 
 __all__ = [
     "Gateway",
@@ -122,7 +121,7 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         undo=undo,
         mcp=_foreign_tools(runtime.mcp_servers),
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
-        verify=lambda: verify_store(runtime.database, runtime.settings),
+        verify=lambda: store_verifier(runtime.settings).verify(runtime.database),
     )
 
 

@@ -38,6 +38,7 @@ from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.anchor_sinks import AnchorSink, FileSink, JournalSink, NatsSink, WebhookSink
 from interlock.runtime.bus import Bus
 from interlock.runtime.checkpointer import Checkpointer
+from interlock.runtime.store_verification import StoreVerifier
 from interlock.runtime.task_rows import SESSION_OF
 from interlock.runtime.unix_socket_bus import UnixSocketBus
 from interlock.runtime.work_queue import BusNotifier
@@ -364,6 +365,10 @@ async def check_nats(settings: Settings) -> str:
     from interlock.runtime.nats_bus import check_nats_servers
 
     return await check_nats_servers(_nats_servers(settings), settings.nats.prefix)
+
+
+def store_verifier(settings: Settings) -> StoreVerifier:
+    return StoreVerifier(settings.proof, lambda: signing_keys(settings), PROJECTIONS)
 
 
 def signing_keys(settings: Settings) -> SigningKeyStore:
