@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import WorkerCount, note
 from interlock.cli.runtime import open_cli_agent_runtime, open_cli_runtime
+from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import FatalError
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
         try:
             await own.run()
         finally:
-            listening.cancel()
-            await asyncio.wait({listening})
+            await cancel_and_wait(listening)
     return ExitCode.ok
 
 
@@ -87,8 +87,7 @@ class InProcessWorker:
         try:
             await asyncio.wait({self._running})
         finally:
-            erasing.cancel()
-            await asyncio.wait({erasing})
+            await cancel_and_wait(erasing)
         if not self._running.cancelled():
             self._running.result()
 
