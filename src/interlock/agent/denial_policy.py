@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Collection
 
-from interlock.agent.limit_stops import LimitStop, ModelHint, refused_in_a_row, refused_often
-from interlock.agent.limits import ControlLimits
+from interlock.agent.limits import LimitStop, ModelHint, refused_in_a_row, refused_often
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.errors import ErrorCode
 from interlock.core.text import escape_control_characters
 from interlock.tools.result import ToolFailure
@@ -32,7 +32,7 @@ _LONGEST_REASON = 300
 class DenialPolicy:
     """Counts denied calls. Those of one turn count once: the model had not read the first denial yet."""
 
-    def __init__(self, limits: ControlLimits) -> None:
+    def __init__(self, limits: TaskLimitSettings) -> None:
         self._limits = limits
         self._recent: deque[bool] = deque(maxlen=limits.recent_calls)
         self._in_row = 0

@@ -7,19 +7,22 @@ rebuilt from the log, so that a resumed task has no more room than before.
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Self
+
+import orjson
 
 from interlock.agent.budget import NO_COST, PriceTable, TaskBudget, UsageCost, UsageTotals
 from interlock.agent.denial_policy import DenialPolicy
-from interlock.agent.limit_stops import LimitStop, ModelHint, no_progress, out_of_time, out_of_turns
-from interlock.agent.limits import ControlLimits
-from interlock.agent.repetition import RepetitionDetector, arguments_fingerprint, call_fingerprint
+from interlock.agent.limits import LimitStop, ModelHint, no_progress, out_of_time, out_of_turns
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.core.text import escape_control_characters
 from interlock.core.token_usage import TokenUsage
-from interlock.tools.result import ToolResult
+from interlock.tools.result import ToolFailure
 
 _LONGEST_NAME = 64
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,17 @@ class PastCall:
     denial: str | None = None
 
     @classmethod
-    def from_transcript(
-        cls, turn: int, tool_name: str, arguments: str, envelope: Mapping[str, Any]
-    ) -> Self:
-        """Build it from the transcript: the call's arguments as text, and its tool message."""
-        made = call_fingerprint(tool_name, arguments_fingerprint(arguments), envelope)
-        return cls(turn, tool_name, made, _denial(envelope))
+    def from_transcript(cls, turn: int, tool_name: str, arguments: str, result: str) -> Self:
+        """Build it from the transcript: the call's arguments and its tool message, both as text."""
+        try:
+            envelope = orjson.loads(result)
+        except orjson.JSONDecodeError:
+            envelope = None
+        if isinstance(envelope, dict) and envelope.pop("note", None) is not None:
+            # The note for the model is not part of the result.
+            result = orjson.dumps(envelope).decode()
+        made = call_fingerprint(tool_name, arguments_fingerprint(arguments), result)
+        return cls(turn, tool_name, made, _denial(envelope) if isinstance(envelope, dict) else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +58,36 @@ class PriorUsage:
     calls: tuple[PastCall, ...] = ()
 
 
+class RepetitionDetector:
+    """Counts how often each call repeated since the last new one.
+
+    A call or result not seen before in this task is progress and resets the count, so that a test may run
+    after every edit. Equal calls of one turn count once: the model had not seen the first result yet.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._times: dict[str, int] = {}
+        self._counted_in: dict[str, int] = {}
+
+    def step(self, turn: int, call: str) -> int:
+        """How often this call gave this result so far; 0 if it was already counted in this turn."""
+        if call not in self._seen:
+            self._seen.add(call)
+            self._times.clear()
+        elif self._counted_in.get(call) == turn:
+            return 0
+        self._counted_in[call] = turn
+        times = self._times[call] = self._times.get(call, 0) + 1
+        return times
+
+
 class LimitTracker:
     """One task while it is worked on; waiting for a person does not count."""
 
     def __init__(
         self,
-        limits: ControlLimits,
+        limits: TaskLimitSettings,
         *,
         model: str,
         prices: PriceTable,
@@ -76,7 +108,7 @@ class LimitTracker:
     def before_turn(self, history: UsageTotals | None = None) -> LimitStop | None:
         """Count and start a turn; returns a stop instead if a limit is reached.
 
-        `history`: `need_usage_totals`.
+        `history`: the usage totals, if a limit needs them (`budget.py`).
         """
         ended = None if self.refusal_limit else self._ended
         stop = ended or self._no_turn_left() or self.out_of_time() or self._budget.exceeded(history)
@@ -96,19 +128,17 @@ class LimitTracker:
         self,
         tool_name: str,
         arguments: str,
-        result: ToolResult,
+        result: str,
+        failure: ToolFailure | None = None,
         *,
         exposed: Collection[str] = (),
     ) -> LimitStop | ModelHint | None:
         """Record the end of a call, in call order. A call that waits for an answer has not ended.
 
-        `arguments` is their fingerprint, `exposed` the tools on offer.
+        `arguments` is their fingerprint, `result` the tool message, `exposed` the tools on offer.
         """
-        if result.question_id is not None:
-            return None
-        failure = result.failure
         denial = failure.message if failure is not None and failure.is_denial else None
-        made = call_fingerprint(tool_name, arguments, result.as_dict())
+        made = call_fingerprint(tool_name, arguments, result)
         height, times = self._step(PastCall(self.turns, tool_name, made, denial))
         if self._ended is not None:
             return ModelHint(self._ended.note) if self._ended.note else self._ended
@@ -190,3 +220,26 @@ def _denial(envelope: Mapping[str, Any]) -> str | None:
     except ValueError:
         return None
     return str(envelope.get("message", "")) if code.error_class is ErrorClass.policy else None
+
+
+def arguments_fingerprint(arguments: str | Mapping[str, Any]) -> str:
+    """The fingerprint of a call's arguments, the same for text and decoded form, whatever the key order."""
+    try:
+        value = orjson.loads(arguments.strip() or "{}") if isinstance(arguments, str) else arguments
+        return _digest(b"json", orjson.dumps(value, option=_CANONICAL))
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return _digest(b"text", str(arguments).encode("utf-8", "surrogatepass"))
+
+
+def call_fingerprint(tool_name: str, arguments: str, result: str) -> str:
+    """The fingerprint of a call and its result. `arguments` is the fingerprint of its arguments."""
+    return _digest(
+        b"call",
+        tool_name.encode("utf-8", "surrogatepass"),
+        arguments.encode(),
+        result.encode("utf-8", "surrogatepass"),
+    )
+
+
+def _digest(*parts: bytes) -> str:
+    return blake2b(b"\0".join(parts), digest_size=16).hexdigest()
