@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar, assert_never
 
+from interlock.core.aio import Backoff, wait_for_event
 from interlock.core.errors import QuestionNotFound, StatementRefused, StoreError, WrongTaskStatus
 from interlock.core.logging import StructuredLogger
 from interlock.db.leases import Lease, Leases
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.writer import EventLog, Transaction
-from interlock.runtime.task_attempt import AttemptEnd, AttemptInterrupts, LeaseLost, ResumeLater, attempt
+from interlock.runtime.task_attempt import AttemptEnd, LeaseLost, ResumeLater, TaskAttempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskHandler, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import TaskService
@@ -28,7 +29,7 @@ MAX_LEFT_OFF = 12
 
 
 class SessionRunner:
-    """Runs sessions. `stop` applies to all sessions that it runs.
+    """Runs sessions. `stop` and `hurry` apply to all sessions that it runs.
 
     With `leases`, a session is released together with the end of its last task; otherwise it is kept.
     """
@@ -51,11 +52,11 @@ class SessionRunner:
         self._backlog = backlog
         self._cancel_grace_seconds = cancel_grace_seconds
         self._stop_grace_seconds = stop_grace_seconds
-        self._cancelled: dict[str, asyncio.Event] = {}
+        self._attempts: dict[str, TaskAttempt] = {}
         # Tasks cancelled here, and by whom: this is written before anything else of such a task.
         self._withdrawn: dict[str, str] = {}
         self.stopping = asyncio.Event()
-        self.hurrying = asyncio.Event()
+        self.is_hurrying = False
 
     async def run(self, lease: Lease, begun: Task | None = None) -> bool:
         """Run until there is nothing to do now, or it is stopped. False: the lease was lost.
@@ -78,27 +79,43 @@ class SessionRunner:
     @property
     def at_work(self) -> tuple[str, ...]:
         """The tasks that run right now."""
-        return tuple(self._cancelled)
+        return tuple(self._attempts)
 
     def cancel(self, task_id: str, *, who: str) -> None:
         """Stop a task at once, even if the store is unavailable, and discard its further output."""
         self._withdrawn[task_id] = who
-        if task_id in self._cancelled:
-            self._cancelled[task_id].set()
+        self._interrupt(task_id)
+
+    def stop(self) -> None:
+        """Begin no further task. Those that run longer than the time of grace are left to others."""
+        self.stopping.set()
+        for attempt in self._attempts.values():
+            attempt.leave(self._stop_grace_seconds)
+
+    def hurry(self) -> None:
+        """Interrupt what runs, and until `take_time` also what begins."""
+        self.is_hurrying = True
+        for attempt in self._attempts.values():
+            attempt.hurry()
+
+    def take_time(self) -> None:
+        self.is_hurrying = False
 
     async def deliver_cancels(self) -> None:
         """Cancel running tasks whose cancellation another process has stored."""
-        if not self._cancelled:
-            return
-        for task_id in await self._backlog.to_stop() & self._cancelled.keys():
-            self._cancelled[task_id].set()
+        if self._attempts:
+            for task_id in await self._backlog.to_stop():
+                self._interrupt(task_id)
+
+    def _interrupt(self, task_id: str) -> None:
+        if (attempt := self._attempts.get(task_id)) is not None:
+            attempt.cancel(self._cancel_grace_seconds)
 
     async def _work_task(self, task: Task, lease: Lease, left_off: int) -> bool:
         """Run a task. `left_off`: how often in a row it was interrupted here by an unavailable store."""
         if left_off:
-            with suppress(TimeoutError):
-                seconds = min(FIRST_DELAY_SECONDS * 2**left_off, LONGEST_DELAY_SECONDS)
-                await asyncio.wait_for(self.stopping.wait(), seconds)
+            seconds = min(FIRST_DELAY_SECONDS * 2**left_off, LONGEST_DELAY_SECONDS)
+            await wait_for_event(self.stopping, seconds)
         task = await self._start(task, lease)
         if task.status is not TaskStatus.running:
             return True
@@ -132,13 +149,17 @@ class SessionRunner:
         return True
 
     async def _attempted(self, task: Task, lease: Lease) -> AttemptEnd:
-        cancelled = self._cancelled[task.id] = asyncio.Event()
+        attempt = self._attempts[task.id] = TaskAttempt(self._handler, task, lease)
         if task.id in self._withdrawn:
-            cancelled.set()
+            attempt.cancel(self._cancel_grace_seconds)
+        if self.stopping.is_set():
+            attempt.leave(self._stop_grace_seconds)
+        if self.is_hurrying:
+            attempt.hurry()
         try:
-            return await attempt(self._handler, task, lease, self._signals(cancelled))
+            return await attempt.run()
         finally:
-            del self._cancelled[task.id]
+            del self._attempts[task.id]
 
     async def _start(self, task: Task, lease: Lease) -> Task:
         if task.is_cancel_requested:
@@ -173,15 +194,6 @@ class SessionRunner:
             with suppress(WrongTaskStatus):
                 await self._tasks.cancel(task_id, who=who)
             self._withdrawn.pop(task_id, None)
-
-    def _signals(self, cancelled: asyncio.Event) -> AttemptInterrupts:
-        return AttemptInterrupts(
-            cancelled=cancelled,
-            cancel_grace_seconds=self._cancel_grace_seconds,
-            stopping=self.stopping,
-            stop_grace_seconds=self._stop_grace_seconds,
-            hurrying=self.hurrying,
-        )
 
     async def _write_down(self, task: Task, end: AttemptEnd, lease: Lease) -> None:
         match end:
@@ -222,7 +234,7 @@ T = TypeVar("T")
 
 async def _retry_while_leased(work: Callable[[], Awaitable[T]], lease: Lease) -> T:
     """Retry while the store is unavailable, as long as the lease is held."""
-    delay = FIRST_DELAY_SECONDS
+    backoff = Backoff(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
     while True:
         try:
             return await work()
@@ -230,8 +242,5 @@ async def _retry_while_leased(work: Callable[[], Awaitable[T]], lease: Lease) ->
             raise
         except StoreError as error:
             _log.warning("store_is_waited_for", session_id=lease.stream, error=str(error))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(lease.lost.wait(), delay)
-            if lease.lost.is_set():
+            if await backoff.wait_for(lease.lost):
                 raise
-            delay = min(2 * delay, LONGEST_DELAY_SECONDS)
