@@ -155,12 +155,12 @@ class TaskBudget:
         """
         if history is not None:
             self._history, self._unlogged = history, NO_COST
-        task_history = self._history
-        if task_history is None:
+        totals = self._history
+        if totals is None:
             if self._needs_totals:
                 raise ValueError("a limit of the session or the day is set: say what was spent before")
-            task_history = UsageTotals()
-        session, day = task_history.session + self._unlogged, task_history.day + self._unlogged
+            totals = UsageTotals()
+        session, day = totals.session + self._unlogged, totals.day + self._unlogged
         return next(chain(self._tokens(session, day), self._costs(session, day)), None)
 
     def _tokens(self, session: UsageCost, day: UsageCost) -> Iterator[LimitStop]:

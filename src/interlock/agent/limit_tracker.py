@@ -99,11 +99,11 @@ class LimitTracker:
         self._seconds_before = used.seconds
         self._began = clock()
         self._budget = TaskBudget(limits, prices, model, used.spent)
-        self._ladder = DenialPolicy(limits)
-        self._progress = RepetitionDetector()
+        self._denials = DenialPolicy(limits)
+        self._repetitions = RepetitionDetector()
         self._ended: LimitStop | None = None
         self.turns = used.turns
-        self._recall(used.calls)
+        self._replay(used.calls)
 
     def before_turn(self, history: UsageTotals | None = None) -> LimitStop | None:
         """Count and start a turn; returns a stop instead if a limit is reached.
@@ -111,7 +111,7 @@ class LimitTracker:
         `history`: the usage totals, if a limit needs them (`budget.py`).
         """
         ended = None if self.refusal_limit else self._ended
-        stop = ended or self._no_turn_left() or self.out_of_time() or self._budget.exceeded(history)
+        stop = ended or self._out_of_turns() or self.out_of_time() or self._budget.exceeded(history)
         if stop is None:
             self.turns += 1
         return stop
@@ -139,12 +139,12 @@ class LimitTracker:
         """
         denial = failure.message if failure is not None and failure.is_denial else None
         made = call_fingerprint(tool_name, arguments, result)
-        height, times = self._step(PastCall(self.turns, tool_name, made, denial))
+        level, times = self._count(PastCall(self.turns, tool_name, made, denial))
         if self._ended is not None:
             return ModelHint(self._ended.note) if self._ended.note else self._ended
-        if failure is not None and (nudge := self._ladder.hint(height, failure, exposed)):
-            return nudge
-        return self._repeated(tool_name, times)
+        if failure is not None and (hint := self._denials.hint(level, failure, exposed)):
+            return hint
+        return self._repetition_hint(tool_name, times)
 
     def out_of_time(self, *, after_seconds: float = 0.0) -> LimitStop | None:
         """The time limit if reached, between calls or before a wait of so many seconds."""
@@ -179,27 +179,27 @@ class LimitTracker:
     def spent(self) -> UsageCost:
         return self._budget.spent
 
-    def _no_turn_left(self) -> LimitStop | None:
+    def _out_of_turns(self) -> LimitStop | None:
         allowed = self._limits.max_turns
         return out_of_turns(allowed, self.turns) if self.turns >= allowed else None
 
-    def _recall(self, calls: Iterable[PastCall]) -> None:
+    def _replay(self, calls: Iterable[PastCall]) -> None:
         for call in calls:
-            self._step(call)
+            self._count(call)
 
-    def _step(self, call: PastCall) -> tuple[int, int]:
+    def _count(self, call: PastCall) -> tuple[int, int]:
         """Count denials and repetitions. A stop that this reaches is permanent."""
-        climbed = self._ladder.step(call.turn, call.denial)
-        repeated = self._progress.step(call.turn, call.fingerprint)
+        reached = self._denials.step(call.turn, call.denial)
+        repeated = self._repetitions.step(call.turn, call.fingerprint)
         # Denied calls have limits of their own, at which the model may still answer.
         times = repeated if call.denial is None else 0
-        stop: LimitStop | None = climbed if isinstance(climbed, LimitStop) else None
+        stop: LimitStop | None = reached if isinstance(reached, LimitStop) else None
         if stop is None and times >= self._limits.max_repeats:
             stop = no_progress(_shown(call.tool_name), self._limits.max_repeats, times)
         self._ended = self._ended or stop
-        return (0 if isinstance(climbed, LimitStop) else climbed), times
+        return (0 if isinstance(reached, LimitStop) else reached), times
 
-    def _repeated(self, tool_name: str, times: int) -> ModelHint | None:
+    def _repetition_hint(self, tool_name: str, times: int) -> ModelHint | None:
         if times < 2 or times < self._limits.max_repeats - 1:
             return None
         return ModelHint(

@@ -91,7 +91,7 @@ class AgentLoop:
         self, session_id: str, content: str | None, assignment: TaskAssignment | None, events: EventQueue
     ) -> None:
         """Ask the model and run the calls it makes, until it answers, waits or a limit stops it."""
-        task = await self._take_up(session_id, content, assignment)
+        task = await self._open_task(session_id, content, assignment)
         recorder, limits, emit = task.recorder, task.limits, events.emit
         reply, stop = task.answer, None
         # The events of the last turn, which are emitted when the end of the task is on disk.
@@ -150,29 +150,29 @@ class AgentLoop:
         """The loop's only way to run a tool, through the gate."""
         return await self._services.runner.call(call, authority, context)
 
-    async def _take_up(
+    async def _open_task(
         self, session_id: str, content: str | None, assignment: TaskAssignment | None
     ) -> "_Task":
-        here = self._services
-        given = assignment or TaskAssignment(await here.sessions.get_mode(session_id))
+        services = self._services
+        given = assignment or TaskAssignment(await services.sessions.get_mode(session_id))
         if content is not None:
-            await here.sessions.append_message(
+            await services.sessions.append_message(
                 session_id, Role.user, content, scope=given.scope, token=given.lease_token
             )
-        resume_state = await here.database.read(
+        resume_state = await services.database.read(
             lambda db: read_resume_state(db, session_id, given.scope.task, given.attempt)
         )
         task_history = resume_state.task_history
-        prompt = await here.prompts.prepare(session_id, given.mode, task_history.agent, who=given.who)
-        provider = here.provider_of(prompt.inputs.model)
+        prompt = await services.prompts.prepare(session_id, given.mode, task_history.agent, who=given.who)
+        provider = services.provider_of(prompt.inputs.model)
         conversation = ModelContext(
-            resume_state.messages, budget=here.context_tokens, is_part=resume_state.is_part
+            resume_state.messages, budget=services.context_tokens, is_part=resume_state.is_part
         )
         conversation.compact_through(resume_state.compacted_through)
-        used = task_history.used(here.prices, resume_state.messages, prompt.authority.names)
-        limits = LimitTracker(here.limits, model=provider.name, prices=here.prices, used=used)
+        used = task_history.used(services.prices, resume_state.messages, prompt.authority.names)
+        limits = LimitTracker(services.limits, model=provider.name, prices=services.prices, used=used)
         recorder = TaskRecorder(
-            *(here.sessions, here.log, session_id, given, conversation, provider.name),
+            *(services.sessions, services.log, session_id, given, conversation, provider.name),
             used=task_history.own_usage,
         )
         recorder.begin(prompt.inputs.agent)
@@ -183,23 +183,23 @@ class AgentLoop:
             must_call=self._must_call(given, resume_state, provider),
             answer=resume_state.answer,
             limits=limits,
-            usage=UsageTotalsReader(here.database, here.limits, here.prices, session_id),
+            usage=UsageTotalsReader(services.database, services.limits, services.prices, session_id),
             recorder=recorder,
             model=ModelTurnRunner(
                 provider,
-                redactor=here.redactor,
-                breakers=here.breakers,
-                refuses_required=here.refuses_required,
-                settings=here.limits,
+                redactor=services.redactor,
+                breakers=services.breakers,
+                refuses_required=services.refuses_required,
+                settings=services.limits,
                 limits=limits,
                 hold=recorder.hold,
                 append=recorder.append,
             ),
             calls=ToolCallScheduler(
                 self._execute_tool,
-                runner=here.runner,
-                redactor=here.redactor,
-                breakers=here.breakers,
+                runner=services.runner,
+                redactor=services.redactor,
+                breakers=services.breakers,
                 limits=limits,
                 hold=recorder.hold,
                 hold_result=recorder.hold_result,
@@ -210,12 +210,12 @@ class AgentLoop:
         self, assignment: TaskAssignment, resume_state: ResumeState, provider: ModelProvider
     ) -> bool:
         """Whether the first turn must call a tool. Later ones need not: the task must be able to end."""
-        here = self._services
+        services = self._services
         may = assignment.mode is ToolMode.coding and assignment.attempt == 1
-        wanted = here.tool_choice == "required" or (
-            here.tool_choice == "default" and resume_state.entered_coding
+        wanted = services.tool_choice == "required" or (
+            services.tool_choice == "default" and resume_state.entered_coding
         )
-        return may and wanted and provider.name not in here.refuses_required
+        return may and wanted and provider.name not in services.refuses_required
 
 
 def _shown_again(turn: int, answer: ModelReply) -> list[AgentEvent]:

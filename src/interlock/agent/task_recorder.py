@@ -81,7 +81,7 @@ class TaskRecorder:
         self._appender = log.appender(session_id, assignment.lease_token)
         self._unnumbered: list[tuple[EventDraft, ContextMessage]] = []
         self._used = used
-        self._said = ""
+        self._last_text = ""
 
     def hold(self, events: Sequence[Event]) -> None:
         self._appender.hold(*(self._log.draft(event, self._scope) for event in events))
@@ -133,7 +133,7 @@ class TaskRecorder:
         """Compact the context. The cut is a message number, so all messages must have theirs first."""
         if not self._conversation.is_too_long(reserved):
             return
-        await self._settled()
+        await self._flush()
         if done := self._conversation.compact(reserved):
             self.hold(
                 [
@@ -153,7 +153,7 @@ class TaskRecorder:
         self._used += usage
         now = asyncio.get_running_loop().time()
         began, first = asked.began, answer.first_delta_at
-        message = self._draft_of(reply, turn.authority)
+        message = self._draft_reply(reply, turn.authority)
         completed = task_events.TurnCompletedEvent(
             turn=asked.turn,
             authority_digest=turn.authority.digest,
@@ -172,7 +172,9 @@ class TaskRecorder:
             content=message.content,
             calls=message.tool_calls,
         )
-        self._say(message, self._log.draft(completed, self._scope, event_id=turn.context.scope.parent))
+        self._record_message(
+            message, self._log.draft(completed, self._scope, event_id=turn.context.scope.parent)
+        )
         return reply, usage
 
     def record_results(self, results: CallResults) -> None:
@@ -186,9 +188,9 @@ class TaskRecorder:
         """The end of a turn. `closing` is the answer, if it follows calls that were not run."""
         if closing:
             message = self._sessions.draft(Role.assistant, closing)
-            self._say(message, self._log.draft(message.event(), turn.context.scope))
+            self._record_message(message, self._log.draft(message.event(), turn.context.scope))
         return TurnCompleted(
-            *(number, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
+            *(number, self._last_text, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
         )
 
     async def end(
@@ -196,7 +198,7 @@ class TaskRecorder:
     ) -> tuple[TaskEnded, ...]:
         """Record the end of the task, unless it waits for a person. Everything is on disk afterwards."""
         if results.waiting:
-            await self._settled()
+            await self._flush()
             return ()
         if stop is not None:
             self.hold([stop.event])
@@ -214,7 +216,7 @@ class TaskRecorder:
                 )
             ]
         )
-        await self._settled()
+        await self._flush()
         is_cut = last is not None and last.finish_reason is FinishReason.length
         return (TaskEnded("done", _CUT_OFF if is_cut else ""),)
 
@@ -231,7 +233,7 @@ class TaskRecorder:
             actor=self._assignment.who,
         )
         self.hold([failed])
-        await self._settled()
+        await self._flush()
 
     async def close(self) -> None:
         """Write what is still held back, however the work ended. Errors are reported elsewhere."""
@@ -240,7 +242,7 @@ class TaskRecorder:
         except StoreError as error:
             _log.warning("not_recorded", session_id=self._session_id, error=str(error))
 
-    async def _settled(self) -> None:
+    async def _flush(self) -> None:
         """Wait until everything is on disk and every message has its number."""
         await self._appender.flush()
         for draft, entry in self._unnumbered:
@@ -251,12 +253,12 @@ class TaskRecorder:
         if (entry := self._conversation.add(held.message)) is not None:
             self._unnumbered.append((held.draft, entry))
 
-    def _say(self, message: "StorableMessage", draft: EventDraft) -> None:
+    def _record_message(self, message: "StorableMessage", draft: EventDraft) -> None:
         self._appender.hold(draft)
         self._add(DraftedMessage(message.message(), draft))
-        self._said = message.content
+        self._last_text = message.content
 
-    def _draft_of(self, reply: ModelReply, authority: Authority) -> "StorableMessage":
+    def _draft_reply(self, reply: ModelReply, authority: Authority) -> "StorableMessage":
         """The message to store.
 
         Calls have the tool's name, and the name that the model used if it differs.
@@ -272,9 +274,9 @@ class TaskRecorder:
 
 def _used(request: ModelRequest, reply: ModelReply) -> TokenUsage:
     """The usage that the server reports. Missing or zero figures are estimated, so that limits count."""
-    told = reply.usage or NO_USAGE
-    if told.input_tokens and told.output_tokens:
-        return told
-    asked = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
-    said = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
-    return TokenUsage(told.input_tokens or asked, told.output_tokens or said // 3 + 1)
+    reported = reply.usage or NO_USAGE
+    if reported.input_tokens and reported.output_tokens:
+        return reported
+    sent = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
+    written = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
+    return TokenUsage(reported.input_tokens or sent, reported.output_tokens or written // 3 + 1)
