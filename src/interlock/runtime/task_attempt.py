@@ -75,18 +75,15 @@ class TaskAttempt:
     async def run(self) -> AttemptEnd:
         self._working = asyncio.current_task()
         before = 0 if self._working is None else self._working.cancelling()
-        error: BaseException | None = None
-        outcome: object = None
         with self._lease.lost.calling(self.hurry):
             try:
-                outcome = await self._handler.handle(self._task, self._lease, self._cancelled)
-            except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - it becomes the outcome
-                error = raised
+                end = _end_by(await self._handler.handle(self._task, self._lease, self._cancelled))
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it becomes the outcome
+                end = _end_by_error(self._task, error)
             finally:
                 is_cancelled_itself = self._take_back() > before
         if is_cancelled_itself:
             raise asyncio.CancelledError
-        end = _outcome(self._task, outcome, error)
         if self._lease.lost.is_set():
             return LeaseLost()
         is_left = self._is_left and self._interrupts and not self._cancelled.is_set()
@@ -120,11 +117,13 @@ class TaskAttempt:
         return self._working.cancelling()
 
 
-def _outcome(task: Task, outcome: object, error: BaseException | None) -> AttemptEnd:
+def _end_by(outcome: object) -> AttemptEnd:
     if isinstance(outcome, DoneOutcome | FailedOutcome | WaitingOutcome):
         return outcome
-    if error is None:
-        return FailedOutcome("it ended without a result")
+    return FailedOutcome("it ended without a result")
+
+
+def _end_by_error(task: Task, error: BaseException) -> AttemptEnd:
     if isinstance(error, asyncio.CancelledError):
         return FailedOutcome("it was interrupted")
     if isinstance(error, SessionFenced | SessionNotFound):
