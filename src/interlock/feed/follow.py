@@ -19,6 +19,7 @@ from interlock.core.logging import StructuredLogger
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, LogEntry, read_entries, read_head, read_heads
+from interlock.log.read import FROM_TASK
 from interlock.log.writer import EventLog
 from interlock.runtime.live_stream import LiveStream, RunningTextBuffer
 from interlock.runtime.task_rows import Task
@@ -39,9 +40,7 @@ LAST_TASK = """
 SELECT task, kind FROM events
 WHERE stream = ? AND kind IN ('task.started', 'task.finished', 'task.cancelled') ORDER BY seq DESC LIMIT 1
 """
-LAST_TURN = """
-SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1
-"""
+LAST_TURN = f"SELECT facts {FROM_TASK} AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1"
 
 
 T = TypeVar("T")
