@@ -29,7 +29,9 @@ LOOKUPS = {
     "any events of a task": f"SELECT id {FROM_TASK}",
     "the last checkpoint": checkpoint.NEWEST,
     "erasures": recorded_erasures.ERASURES,
-    "events of a run": retention.HAS_RUN_EVENTS,
+    "when a run ended": retention.RUN_ENDED,
+    "when tasks ended": retention.TASK_ENDS,
+    "what was delegated": subagents.REQUEST,
     "the last denial": slash_commands.LAST_DENIAL,
 }
 

@@ -11,10 +11,10 @@ from interlock.config.settings import load_settings
 from interlock.log.checkpoint import Anchor, find_anchors, write_checkpoint
 from interlock.log.hash_chain import GENESIS
 from interlock.log.signing import SigningKeyStore
+from interlock.runtime import store_verification
 from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.anchor_sinks import FileSink
-from interlock.wiring import store_verification
-from interlock.wiring.store_verification import checkpoint_status, verify_store
+from interlock.wiring.runtime import store_verifier
 from tests.escape.victim import new_session, renamed
 from tests.harness.store import StoreHarness
 
@@ -35,12 +35,12 @@ async def anchored(store: StoreHarness, path, tmp_path) -> Anchor:
 
 
 async def checked(store: StoreHarness, **options):
-    return await verify_store(store.database, load_settings(), **options)
+    return await store_verifier(load_settings()).verify(store.database, **options)
 
 
 def status(store: StoreHarness) -> tuple[str, bool]:
     with store.database.reading() as connection:
-        return checkpoint_status(connection, load_settings())
+        return store_verifier(load_settings()).checkpoint_status(connection)
 
 
 async def test_a_file_of_anchors_is_read_whatever_else_is_in_it(store, path, tmp_path):

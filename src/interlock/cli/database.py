@@ -51,7 +51,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.sessions.runtime_settings import read_newest_settings
     from interlock.wiring import store_config
     from interlock.wiring.projections import verify
-    from interlock.wiring.store_verification import signing_refusal
+    from interlock.wiring.runtime import store_verifier
 
     _refuse_in_reach(file, "agents could have changed it, and with it their own permissions")
 
@@ -71,7 +71,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
         if kept:
             note(f"the previous store was saved as {kept}")
     with closing(open_database(config)) as database, database.reading() as connection:
-        if refusal := signing_refusal(connection, settings):
+        if refusal := store_verifier(settings).signing_refusal(connection):
             note(refusal)
     return ExitCode.ok
 

@@ -195,10 +195,10 @@ def _sandbox(settings: "Settings") -> list[DoctorCheckResult]:
 
 def _images(settings: "Settings") -> DoctorCheckResult:
     """Whether images can be generated, and at which endpoint. Sends nothing."""
-    from interlock.config.image_endpoint import image_endpoint
+    from interlock.config.image import image_endpoint
     from interlock.config.url_checks import url_origin
 
-    endpoint = image_endpoint(settings)
+    endpoint = image_endpoint(settings.image, settings.openai)
     if isinstance(endpoint, str):
         is_begun = settings.image.model or settings.image.base_url or settings.image.api_key
         return DoctorCheckResult(
@@ -292,11 +292,11 @@ def _log(settings: "Settings") -> DoctorCheckResult:
 
     from interlock.db.database import open_database
     from interlock.wiring import store_config
-    from interlock.wiring.store_verification import verify_store
+    from interlock.wiring.runtime import store_verifier
 
     database = open_database(store_config(settings))
     try:
-        report = asyncio.run(verify_store(database, settings))
+        report = asyncio.run(store_verifier(settings).verify(database))
     finally:
         database.close()
     if not report.ok:
@@ -313,12 +313,12 @@ def _checkpoints(settings: "Settings") -> DoctorCheckResult:
     """When the newest checkpoint was written, and which sinks have its anchor."""
     from interlock.db.database import open_database
     from interlock.wiring import store_config
-    from interlock.wiring.store_verification import checkpoint_status
+    from interlock.wiring.runtime import store_verifier
 
     database = open_database(store_config(settings))
     try:
         with database.reading() as connection:
-            told, is_late = checkpoint_status(connection, settings)
+            told, is_late = store_verifier(settings).checkpoint_status(connection)
     finally:
         database.close()
     return DoctorCheckResult("checkpoints", WARNING if is_late else GOOD, told)
@@ -355,13 +355,13 @@ def _mcp(settings: "Settings") -> DoctorCheckResult:
     import asyncio
 
     from interlock.core.logging import log_to_stderr
-    from interlock.wiring import NO_SANDBOX, mcp_servers, open_runtime
+    from interlock.wiring import NO_SANDBOX, open_runtime
 
     async def look() -> list[dict[str, Any]]:
         log_to_stderr(settings.log_level)
         runtime = open_runtime(settings, sandbox=NO_SANDBOX)
         try:
-            servers: list[dict[str, Any]] = (await mcp_servers.list_servers(runtime))["servers"]
+            servers: list[dict[str, Any]] = (await runtime.mcp_servers.servers())["servers"]
             return servers
         finally:
             await runtime.close()

@@ -207,13 +207,13 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
         The files of EVENT_ANCHORS, and journald, are read anyway.
     """
     from interlock.log.checkpoint import Anchor
-    from interlock.wiring.store_verification import verify_store
+    from interlock.wiring.runtime import store_verifier
 
     files = [Path(anchor).resolve()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
     anchors = [Anchor.parse(anchor)] if anchor and not files else []
     async with open_cli_runtime() as runtime:
-        report = await verify_store(
-            runtime.database, runtime.settings, anchors=anchors, files=files, only=session
+        report = await store_verifier(runtime.settings).verify(
+            runtime.database, anchors=anchors, files=files, only=session
         )
     coverage = report.coverage
     if json:

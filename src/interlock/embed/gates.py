@@ -12,8 +12,7 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import load_settings
 from interlock.core.errors import ConfigurationError
 from interlock.embed.function_tools import reject_single_string
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
+from interlock.gates.gate import CallContext, ToolCall
 from interlock.log.hash_chain import new_event_id
 from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority
@@ -30,7 +29,7 @@ from interlock.wiring import (
     record_probes,
     select_sandbox,
 )
-from interlock.wiring.store_verification import verify_store
+from interlock.wiring.runtime import store_verifier
 
 OPENED_BY = "embed"
 
@@ -102,7 +101,7 @@ class Gates:
 
     async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
-        return await verify_store(self._runtime.database, self._runtime.settings)
+        return await store_verifier(self._runtime.settings).verify(self._runtime.database)
 
 
 class GatedSession:

@@ -55,7 +55,7 @@ FROM events WHERE stream = ? AND kind IN ({_listed(*RUN_EVENTS)}) AND {IS_MILEST
 QUESTION_CLOSED = f"""
 SELECT max(c.time_us) FROM events c
 WHERE c.stream = e.stream AND c.parent = e.parent
-    AND c.kind IN ({_listed(AskUserAnswered, AskUserExpired)}) AND c.{IS_MILESTONE}
+    AND c.kind IN ({_listed(AskUserAnswered, AskUserExpired)}) AND {IS_MILESTONE}
 """  # noqa: S608
 # An event is as old as the end of what it belongs to: a run, a task or a question; others as themselves.
 _OLD = f"""

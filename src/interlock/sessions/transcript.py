@@ -22,7 +22,8 @@ _MESSAGES = f"""
 SELECT seq, kind, facts, content, time_us, task FROM events WHERE stream = ? AND {IS_MESSAGE}
 """  # noqa: S608 - a constant
 READ_ALL_MESSAGES = f"{_MESSAGES} AND seq > ? ORDER BY seq LIMIT ?"
-READ_MESSAGES = f"{_MESSAGES} AND seq > ? AND coalesce(task, '') NOT LIKE '%.%' ORDER BY seq LIMIT ?"
+# PostgreSQL knows how many rows have a task, and nothing about an expression of it.
+READ_MESSAGES = f"{_MESSAGES} AND seq > ? AND (task IS NULL OR task NOT LIKE '%.%') ORDER BY seq LIMIT ?"
 READ_OF_TASK = f"""
 SELECT seq, kind, facts, content, time_us, task {FROM_TASK} AND {IS_MESSAGE} AND seq >= ? ORDER BY seq
 """
