@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from interlock.agent.events import TaskEnded, ToolDenied, ToolResultInfo
-from interlock.agent.limits import ControlLimits
 from interlock.agent.resume import past_calls
 from interlock.config.modes import ToolMode
 from interlock.core.token_usage import TokenUsage
@@ -15,6 +14,7 @@ from interlock.sessions.models import Message, Role
 from interlock.tools.result import ToolResult
 from tests.escape.loop_watch import watched_loop
 from tests.harness.agent_loop import LoopHarness
+from tests.harness.task_limits import task_limits
 from tests.harness.tools import DeclaredTool
 from tests.integration.agent.conftest import harness
 from tests.integration.agent.test_hostile_models import Sends, assert_each_call_has_one_answer
@@ -83,7 +83,7 @@ async def test_an_alias_is_judged_as_the_tool_it_stands_for(harness: LoopHarness
 
 async def test_a_name_without_end_holds_nobody_up(harness: LoopHarness):
     """It was compared with every tool's, character by character, while everybody else waited."""
-    harness.limits = ControlLimits(max_tokens=10**12)
+    harness.limits = task_limits(max_tokens=10**12)
     session = await harness.session()
     calls = [RequestedCall(f"c{number}", "x" * 14_000_000 + str(number), "{}") for number in range(4)]
     async with watched_loop() as watch:
@@ -95,7 +95,7 @@ async def test_a_name_without_end_holds_nobody_up(harness: LoopHarness):
 
 
 async def test_arguments_beyond_every_limit_are_cut_before_anybody_looks_at_them(harness: LoopHarness):
-    harness.limits = ControlLimits(max_tokens=10**12)
+    harness.limits = task_limits(max_tokens=10**12)
     session = await harness.session()
     huge = '{"path": [' + ",".join(['"ab"'] * 5_000_000) + "]}"
     async with watched_loop() as watch:
@@ -171,7 +171,7 @@ async def test_a_server_that_tells_nothing_or_nothing_likely_does_not_get_round_
     harness: LoopHarness, usage
 ):
     """What is sent with every turn, the prompt and the tools, counts as well."""
-    harness.limits = ControlLimits(max_turns=30, max_tokens=9000, max_repeats=1000)
+    harness.limits = task_limits(max_turns=30, max_tokens=9000, max_repeats=1000)
     session = await harness.session()
     model = Repeats(("list_files", {}), usage=usage)
     events = await harness.run(session, "go", model)
@@ -207,7 +207,7 @@ async def test_of_a_turn_full_of_refused_calls_few_are_judged(harness: LoopHarne
 
 async def test_refusals_are_counted_whatever_stands_between_them(harness: LoopHarness):
     """One refused call in four, each with other arguments: ten of the last fifty are too many."""
-    harness.limits = ControlLimits(max_turns=60)
+    harness.limits = task_limits(max_turns=60)
     session = await harness.session(ToolMode.chat)
     mixed = [("write_file", {"path": "a", "content": "x"}), *[("list_files", {"path": "."})] * 3]
     model = Repeats(*mixed)

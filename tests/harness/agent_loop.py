@@ -8,7 +8,6 @@ import orjson
 from interlock.agent.budget import PriceTable
 from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.events import AgentEvent
-from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
 from interlock.agent.prompt_builder import EarlierPromptInputs, PromptBuilder, PromptInputs
 from interlock.agent.workspace_files import WorkspaceFiles
@@ -20,6 +19,7 @@ from interlock.models.scripted_provider import ScriptedProvider
 from interlock.sessions.models import SessionKind
 from interlock.wiring.agents import AgentRuntime
 from tests.harness.runtime import RuntimeHarness
+from tests.harness.task_limits import task_limits
 
 SECRET = "sk-known-secret-value"
 
@@ -27,7 +27,7 @@ SECRET = "sk-known-secret-value"
 class LoopHarness(RuntimeHarness):
     def __init__(self, agent_runtime: AgentRuntime, root: Path) -> None:
         super().__init__(agent_runtime, root)
-        self.limits = ControlLimits(retry_seconds=0.001)
+        self.limits = task_limits(retry_seconds=0.001)
         self.prices = PriceTable({})
         self.context_tokens = 100_000
         self.tool_choice = "default"

@@ -11,8 +11,8 @@ from decimal import Decimal
 from itertools import chain
 from typing import Self
 
-from interlock.agent.limit_stops import LimitStop, out_of_budget, without_price
-from interlock.agent.limits import ControlLimits
+from interlock.agent.limits import LimitStop, out_of_budget, without_price
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.token_usage import TokenUsage
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection
@@ -85,14 +85,27 @@ class PriceTable:
         return model in self._prices
 
 
+def need_usage_totals(limits: TaskLimitSettings) -> bool:
+    """Whether any limit covers more than the task, so that usage totals must be read."""
+    return any(
+        limit is not None
+        for limit in (
+            limits.max_session_tokens,
+            limits.max_day_tokens,
+            limits.max_session_cost,
+            limits.max_day_cost,
+        )
+    )
+
+
 class UsageTotalsReader:
     """Reads the usage totals that one task's limits need, again when they are old."""
 
     def __init__(
-        self, database: Database, limits: ControlLimits, prices: PriceTable, session_id: str
+        self, database: Database, limits: TaskLimitSettings, prices: PriceTable, session_id: str
     ) -> None:
         self._database = database
-        self._is_needed = limits.need_usage_totals
+        self._is_needed = need_usage_totals(limits)
         self._prices = prices
         self._session_id = session_id
         self._read_at: float | None = None
@@ -117,8 +130,9 @@ class UsageTotalsReader:
 class TaskBudget:
     """One task's spending, against every limit on tokens and costs."""
 
-    def __init__(self, limits: ControlLimits, prices: PriceTable, model: str, spent: UsageCost) -> None:
+    def __init__(self, limits: TaskLimitSettings, prices: PriceTable, model: str, spent: UsageCost) -> None:
         self._limits = limits
+        self._needs_totals = need_usage_totals(limits)
         self._prices = prices
         self._model = model
         self._history: UsageTotals | None = None
@@ -141,12 +155,12 @@ class TaskBudget:
         """
         if history is not None:
             self._history, self._unlogged = history, NO_COST
-        task_history = self._history
-        if task_history is None:
-            if self._limits.need_usage_totals:
+        totals = self._history
+        if totals is None:
+            if self._needs_totals:
                 raise ValueError("a limit of the session or the day is set: say what was spent before")
-            task_history = UsageTotals()
-        session, day = task_history.session + self._unlogged, task_history.day + self._unlogged
+            totals = UsageTotals()
+        session, day = totals.session + self._unlogged, totals.day + self._unlogged
         return next(chain(self._tokens(session, day), self._costs(session, day)), None)
 
     def _tokens(self, session: UsageCost, day: UsageCost) -> Iterator[LimitStop]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from interlock.agent.limits import ControlLimits
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.log.task_events import CircuitClosed, CircuitHalfOpen, CircuitOpened
 from interlock.models.provider import ModelError, ModelFault
@@ -85,7 +85,7 @@ class _Circuit:
 class CircuitBreakers:
     """All circuits of a process."""
 
-    def __init__(self, limits: ControlLimits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: TaskLimitSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
         self._circuits: dict[CircuitKey, _Circuit] = {}

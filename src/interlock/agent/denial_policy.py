@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Collection
 
-from interlock.agent.limit_stops import LimitStop, ModelHint, refused_in_a_row, refused_often
-from interlock.agent.limits import ControlLimits
+from interlock.agent.limits import LimitStop, ModelHint, refused_in_a_row, refused_often
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.errors import ErrorCode
 from interlock.core.text import escape_control_characters
 from interlock.tools.result import ToolFailure
@@ -32,7 +32,7 @@ _LONGEST_REASON = 300
 class DenialPolicy:
     """Counts denied calls. Those of one turn count once: the model had not read the first denial yet."""
 
-    def __init__(self, limits: ControlLimits) -> None:
+    def __init__(self, limits: TaskLimitSettings) -> None:
         self._limits = limits
         self._recent: deque[bool] = deque(maxlen=limits.recent_calls)
         self._in_row = 0
@@ -47,11 +47,11 @@ class DenialPolicy:
         if denial is None:
             self._in_row = 0
             return 0
-        rises = self._in_row == 0 or turn != self._last_turn
-        self._in_row += rises
+        is_counted = self._in_row == 0 or turn != self._last_turn
+        self._in_row += is_counted
         self._last_turn = turn
         return self._stop(escape_control_characters(denial)[:_LONGEST_REASON]) or (
-            self._in_row if rises else 0
+            self._in_row if is_counted else 0
         )
 
     def _stop(self, reason: str) -> LimitStop | None:
@@ -62,17 +62,18 @@ class DenialPolicy:
             return refused_often(limits.max_recent_denials, recent, limits.recent_calls, reason)
         return None
 
-    def hint(self, height: int, failure: ToolFailure, exposed: Collection[str]) -> ModelHint | None:
+    def hint(self, level: int, failure: ToolFailure, exposed: Collection[str]) -> ModelHint | None:
         """The hint for the model: from the second level on, and before the last of many."""
         limits, recent = self._limits, self._recent.count(True)
         nearly_too_many = recent == limits.max_recent_denials - 1
-        if height == 0 or recent < 2 or (height == 1 and not nearly_too_many):
+        if level == 0 or recent < 2 or (level == 1 and not nearly_too_many):
             return None
-        last = height == limits.max_denials - 1 or nearly_too_many
+        last = level == limits.max_denials - 1 or nearly_too_many
         when = "one more denied call" if last else "further denied calls"
-        way = suggest_alternative(failure, exposed)
+        alternative = suggest_alternative(failure, exposed)
         return ModelHint(
-            f"{failure.tool_name} was denied again. {way} After {when} you can only answer, without tools."
+            f"{failure.tool_name} was denied again. {alternative} "
+            f"After {when} you can only answer, without tools."
         )
 
 

@@ -3,6 +3,8 @@
 Text deltas are emitted before they are stored, as (turn, offset). Every other event is on disk first.
 """
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,16 +111,59 @@ AgentEvent = (
 )
 
 
+Emit = Callable[[AgentEvent], None]
+
+
+class EventQueue:
+    """Passes events from the task that emits them to one reader."""
+
+    def __init__(self) -> None:
+        self._events: list[AgentEvent] = []
+        self._is_closed = False
+        # Waits for events, and for the reader to have taken them.
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+
+    def emit(self, event: AgentEvent) -> None:
+        self._events.append(event)
+        self._wake_reader()
+
+    def close(self, *_: object) -> None:
+        self._is_closed = True
+        self._wake_reader()
+
+    async def take(self) -> list[AgentEvent]:
+        """All events that were emitted since the last call, as soon as there is one; none after the end."""
+        if not self._events and not self._is_closed:
+            if self._writer is not None and not self._writer.done():
+                self._writer.set_result(None)
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        events, self._events = self._events, []
+        return events
+
+    async def taken(self) -> None:
+        """Wait until the reader has taken every event and asks for more."""
+        if self._events or self._reader is None or self._reader.done():
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._writer
+
+    def _wake_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
 def shown_arguments(arguments: str) -> dict[str, Any] | str:
     """A call's arguments for `ToolCallInfo`: decoded, or as the model wrote them."""
     try:
         decoded = orjson.loads(arguments or "{}")
     except orjson.JSONDecodeError:
         return arguments
-    return decoded if isinstance(decoded, dict) and not _is_deep(decoded) else arguments
+    return decoded if isinstance(decoded, dict) and not is_deep(decoded) else arguments
 
 
-def _is_deep(value: dict[str, Any]) -> bool:
+def is_deep(value: dict[str, Any]) -> bool:
+    """Whether it is nested too deeply to be passed on decoded."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         items = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]

@@ -2,25 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from interlock.agent.budget import PriceTable, UsageTotalsReader
 from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.context import ModelContext
-from interlock.agent.events import AgentEvent, AskUser, TextDelta, TurnCompleted
+from interlock.agent.events import AgentEvent, AskUser, Emit, EventQueue, TextDelta, TurnCompleted
 from interlock.agent.limit_tracker import LimitTracker
-from interlock.agent.limits import ControlLimits
-from interlock.agent.model_turn import ModelTurnRunner, TurnRequest
+from interlock.agent.limits import LimitStop
+from interlock.agent.model_turn import ModelTurnRunner, TurnReply, TurnRequest
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
 from interlock.agent.resume import ResumeState, TaskHistory, read_resume_state
-from interlock.agent.retries import TurnRetries
 from interlock.agent.task_recorder import TaskAssignment, TaskRecorder
-from interlock.agent.tool_calls import ToolCallBatchResult, ToolCallScheduler, TurnScope
+from interlock.agent.tool_calls import CallResults, ToolCallScheduler, TurnScope
+from interlock.config.limits import TaskLimitSettings
 from interlock.config.modes import ToolMode
+from interlock.core.aio import cancel_and_wait
 from interlock.db.database import Database
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.gate import CallContext, ToolCall
+from interlock.gates.runner import ToolRunner
 from interlock.log.writer import EventLog
 from interlock.models.provider import (
     FinishReason,
@@ -53,7 +53,7 @@ class AgentServices:
     redactor: Redactor
     provider_of: OpenProvider
     breakers: CircuitBreakers
-    limits: ControlLimits
+    limits: TaskLimitSettings
     prices: PriceTable
     context_tokens: int
     # The setting MODEL_TOOL_CHOICE.
@@ -74,136 +74,135 @@ class AgentLoop:
         """Work on a message until it is answered, starting from the state in the log.
 
         Without an assignment the mode is read here, once. Without content the message is already stored, as
-        a task's is.
+        a task's is. Between turns the work waits for its reader; closed early, it ends before this does.
         """
-        sessions = self._services.sessions
-        given = assignment or TaskAssignment(await sessions.get_mode(session_id))
-        if content is not None:
-            await sessions.append_message(
-                session_id, Role.user, content, scope=given.scope, token=given.lease_token
-            )
-        task = await self._take_up(session_id, given)
+        events = EventQueue()
+        work = asyncio.create_task(self.run_task(session_id, content, assignment, events))
+        work.add_done_callback(events.close)
         try:
-            stages = (self._finish_earlier, self._turns) if task.answer is None else (self._end_earlier,)
-            for stage in stages:
-                async with aclosing(stage(task)) as events:
-                    async for event in events:
-                        yield event
-                if task.end.waiting:
-                    return
-        except ModelError as error:
-            yield await task.recording.fail(task.control, error)
+            while batch := await events.take():
+                for event in batch:
+                    yield event
+            await work
         finally:
-            await task.recording.close()
+            await cancel_and_wait(work)
 
-    async def _turns(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
-        reply: ModelReply | None = None
-        turned: TurnCompleted | None = None
-        while (stop := task.control.before_turn(await task.spending.history())) is None:
-            task.prompt = await self._services.prompts.renew(task.prompt)
-            await task.recording.compact(reserved=task.prompt.tokens)
-            is_last = task.control.refusal_limit is not None
-            turn, question = task.begin_turn()
-            async with aclosing(task.asking.ask(question, TurnRetries(self._services.limits))) as events:
-                async for event in events:
-                    yield event
-            if (stop := question.stop) is not None:
-                break
-            closing = ""
-            if is_last and question.reply is not None:
-                question.reply, closing = _ending(question.reply)
-                if NO_WORDS in (closing, question.reply.text):
-                    yield TextDelta(question.turn, 0, NO_WORDS)
-            reply, usage = task.recording.keep(question, turn)
-            task.control.reply_received(usage)
-            task.end = ToolCallBatchResult()
-            async with aclosing(task.calling.run(reply.tool_calls, turn, task.end)) as events:
-                async for event in events:
-                    yield event
-            turned = task.recording.end_turn(question.turn, turn, reply, usage, task.end, closing=closing)
-            stop = task.end.stop
-            if task.end.waiting or stop is not None or is_last or not reply.tool_calls:
-                break
-            yield turned
-            turned = None
-        ended = await task.recording.end(task.control, stop, reply, task.end)
-        if turned is not None:
-            yield turned
-        if ended is not None:
-            yield ended
+    async def run_task(
+        self, session_id: str, content: str | None, assignment: TaskAssignment | None, events: EventQueue
+    ) -> None:
+        """Ask the model and run the calls it makes, until it answers, waits or a limit stops it."""
+        task = await self._open_task(session_id, content, assignment)
+        recorder, limits, emit = task.recorder, task.limits, events.emit
+        reply, stop = task.answer, None
+        # The events of the last turn, which are emitted when the end of the task is on disk.
+        last = [] if reply is None else _shown_again(limits.turns, reply)
+        try:
+            results = await self._finish_earlier_calls(task, emit)
+            is_over = bool(reply or results.waiting)
+            while not is_over:
+                if (stop := limits.before_turn(await task.usage.history())) is not None:
+                    break
+                task.prompt = await self._services.prompts.renew(task.prompt)
+                await recorder.compact(reserved=task.prompt.tokens)
+                turn, asked = task.begin_turn()
+                is_last, closing = limits.refusal_limit is not None, ""
+                answer = await task.model.stream_turn(asked, emit)
+                if isinstance(answer, LimitStop):
+                    stop = answer
+                    break
+                if is_last:
+                    answer, closing = _final_answer(answer, emit)
+                reply, usage = recorder.record_reply(answer, turn)
+                limits.reply_received(usage)
+                results = await task.calls.run_calls(reply.tool_calls, turn, emit)
+                recorder.record_results(results)
+                stop = results.stop
+                completed = recorder.end_turn(asked.turn, turn, reply, usage, closing=closing)
+                is_over = bool(results.waiting or stop or is_last or not reply.tool_calls)
+                if is_over:
+                    last = [completed]
+                else:
+                    emit(completed)
+                    await events.taken()
+            ended = await recorder.end(limits, stop, reply, results)
+            for event in (*last, *ended):
+                emit(event)
+        except ModelError as error:
+            emit(await recorder.fail(limits, error))
+        finally:
+            await recorder.close()
 
-    async def _finish_earlier(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
+    async def _finish_earlier_calls(self, task: "_Task", emit: Emit) -> CallResults:
         """Complete calls that an earlier attempt left without a result, or whose answer has arrived."""
         left = task.task_history.settle(task.conversation.unanswered, task.prompt.mode.value)
         if not left:
-            return
-        turn = task.recording.earlier_turn(task.task_history.last_turn, task.prompt.authority)
+            return CallResults()
+        turn = task.recorder.earlier_turn(task.task_history.last_turn, task.prompt.authority)
         for call_id, question_id in left.waiting.items():
-            task.end.waiting[call_id] = question_id
-            yield AskUser(call_id, question_id)
-        task.calling.answer_known(left.answers, turn, task.end)
-        async with aclosing(task.calling.run(left.to_run, turn, task.end)) as events:
-            async for event in events:
-                yield event
-        task.recording.take(task.end)
-
-    async def _end_earlier(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
-        """End a task whose answer an earlier attempt already has, without calling the model again."""
-        text = task.answer.text if task.answer else ""
-        ended = await task.recording.end(task.control, None, task.answer, task.end)
-        yield TextDelta(task.control.turns, 0, text)
-        yield TurnCompleted(task.control.turns, text, 0, 0, 0)
-        if ended is not None:
-            yield ended
+            emit(AskUser(call_id, question_id))
+        answers = task.calls.answers_from_log(left.answers, turn)
+        ran = await task.calls.run_calls(left.to_run, turn, emit)
+        results = CallResults(answers | ran.answers, waiting={**left.waiting, **ran.waiting})
+        task.recorder.record_results(results)
+        return results
 
     async def _execute_tool(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
         """The loop's only way to run a tool, through the gate."""
         return await self._services.runner.call(call, authority, context)
 
-    async def _take_up(self, session_id: str, assignment: TaskAssignment) -> "_Task":
-        here = self._services
-        resume_state = await here.database.read(
-            lambda db: read_resume_state(db, session_id, assignment.scope.task, assignment.attempt)
+    async def _open_task(
+        self, session_id: str, content: str | None, assignment: TaskAssignment | None
+    ) -> "_Task":
+        services = self._services
+        given = assignment or TaskAssignment(await services.sessions.get_mode(session_id))
+        if content is not None:
+            await services.sessions.append_message(
+                session_id, Role.user, content, scope=given.scope, token=given.lease_token
+            )
+        resume_state = await services.database.read(
+            lambda db: read_resume_state(db, session_id, given.scope.task, given.attempt)
         )
         task_history = resume_state.task_history
-        prompt = await here.prompts.prepare(
-            session_id, assignment.mode, task_history.agent, who=assignment.who
-        )
-        provider = here.provider_of(prompt.inputs.model)
+        prompt = await services.prompts.prepare(session_id, given.mode, task_history.agent, who=given.who)
+        provider = services.provider_of(prompt.inputs.model)
         conversation = ModelContext(
-            resume_state.messages, budget=here.context_tokens, is_part=resume_state.is_part
+            resume_state.messages, budget=services.context_tokens, is_part=resume_state.is_part
         )
         conversation.compact_through(resume_state.compacted_through)
-        used = task_history.used(here.prices, resume_state.messages, prompt.authority.names)
-        control = LimitTracker(here.limits, model=provider.name, prices=here.prices, used=used)
-        recording = TaskRecorder(
-            *(here.sessions, here.log, session_id, assignment, conversation, provider.name),
+        used = task_history.used(services.prices, resume_state.messages, prompt.authority.names)
+        limits = LimitTracker(services.limits, model=provider.name, prices=services.prices, used=used)
+        recorder = TaskRecorder(
+            *(services.sessions, services.log, session_id, given, conversation, provider.name),
             used=task_history.own_usage,
         )
-        recording.begin(prompt.inputs.agent)
-        hold = recording.hold
+        recorder.begin(prompt.inputs.agent)
         return _Task(
             prompt=prompt,
             conversation=conversation,
             task_history=task_history,
-            must_call=self._must_call(assignment, resume_state, provider),
+            must_call=self._must_call(given, resume_state, provider),
             answer=resume_state.answer,
-            control=control,
-            spending=UsageTotalsReader(here.database, here.limits, here.prices, session_id),
-            recording=recording,
-            asking=ModelTurnRunner(
-                *(provider, here.redactor, here.breakers, here.refuses_required, control, hold),
-                recording.append,
+            limits=limits,
+            usage=UsageTotalsReader(services.database, services.limits, services.prices, session_id),
+            recorder=recorder,
+            model=ModelTurnRunner(
+                provider,
+                redactor=services.redactor,
+                breakers=services.breakers,
+                refuses_required=services.refuses_required,
+                settings=services.limits,
+                limits=limits,
+                hold=recorder.hold,
+                append=recorder.append,
             ),
-            calling=ToolCallScheduler(
+            calls=ToolCallScheduler(
                 self._execute_tool,
-                here.runner,
-                here.sessions,
-                here.log,
-                here.redactor,
-                here.breakers,
-                control,
-                hold,
+                runner=services.runner,
+                redactor=services.redactor,
+                breakers=services.breakers,
+                limits=limits,
+                hold=recorder.hold,
+                hold_result=recorder.hold_result,
             ),
         )
 
@@ -211,22 +210,31 @@ class AgentLoop:
         self, assignment: TaskAssignment, resume_state: ResumeState, provider: ModelProvider
     ) -> bool:
         """Whether the first turn must call a tool. Later ones need not: the task must be able to end."""
-        here = self._services
+        services = self._services
         may = assignment.mode is ToolMode.coding and assignment.attempt == 1
-        wanted = here.tool_choice == "required" or (
-            here.tool_choice == "default" and resume_state.entered_coding
+        wanted = services.tool_choice == "required" or (
+            services.tool_choice == "default" and resume_state.entered_coding
         )
-        return may and wanted and provider.name not in here.refuses_required
+        return may and wanted and provider.name not in services.refuses_required
 
 
-def _ending(reply: ModelReply) -> tuple[ModelReply, str]:
+def _shown_again(turn: int, answer: ModelReply) -> list[AgentEvent]:
+    """The turn of an answer that an earlier attempt already had: the model is not asked again."""
+    return [TextDelta(turn, 0, answer.text), TurnCompleted(turn, answer.text, 0, 0, 0)]
+
+
+def _final_answer(answer: TurnReply, emit: Emit) -> tuple[TurnReply, str]:
     """The reply of a turn without tools as stored, and the answer, if it follows calls.
 
     Calls are stored and answered although no tools were offered, and the answer is the task's last message.
     """
+    reply = answer.reply
     is_withheld = reply.finish_reason is FinishReason.content_filter
     text = reply.text if reply.text.strip() or is_withheld else NO_WORDS
-    return (replace(reply, text=""), text) if reply.tool_calls else (replace(reply, text=text), "")
+    if text == NO_WORDS:
+        emit(TextDelta(answer.asked.turn, 0, NO_WORDS))
+    stored = replace(reply, text="" if reply.tool_calls else text)
+    return replace(answer, reply=stored), text if reply.tool_calls else ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -240,23 +248,22 @@ class _Task:
     must_call: bool
     # The final answer, if an earlier attempt already had it.
     answer: ModelReply | None
-    control: LimitTracker
-    spending: UsageTotalsReader
-    recording: TaskRecorder
-    asking: ModelTurnRunner
-    calling: ToolCallScheduler
-    end: ToolCallBatchResult = field(default_factory=ToolCallBatchResult)
+    limits: LimitTracker
+    usage: UsageTotalsReader
+    recorder: TaskRecorder
+    model: ModelTurnRunner
+    calls: ToolCallScheduler
 
     def begin_turn(self) -> tuple[TurnScope, TurnRequest]:
-        authority, number = self.prompt.authority, self.control.turns
-        limit = self.control.refusal_limit
+        authority, number = self.prompt.authority, self.limits.turns
+        limit = self.limits.refusal_limit
         if limit is not None and limit.limit not in self.task_history.limits_reached:
-            self.recording.hold([limit.event])
+            self.recorder.hold([limit.event])
         if limit is not None or not authority.exposed:
             choice = ToolChoice.none
         else:
             choice = ToolChoice.required if number == 1 and self.must_call else ToolChoice.auto
-        turn = self.recording.begin_turn(authority)
+        turn = self.recorder.begin_turn(authority)
         request = ModelRequest(
             messages=(self.prompt.message, *self.conversation.messages()),
             tools=b"" if choice is ToolChoice.none else authority.schemas,

@@ -1,7 +1,7 @@
 """Runs one turn of the model: streams its text, redacted, and retries where allowed."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -9,14 +9,14 @@ from interlock.agent.circuit_breaker import (
     CircuitBreakers,
     CircuitKey,
     OpenCircuit,
-    Permit,
     ProbePermit,
     model_circuit_open_error,
 )
-from interlock.agent.events import AgentEvent, RetryAnnounced, TextDelta
-from interlock.agent.limit_stops import LimitStop
+from interlock.agent.events import Emit, RetryAnnounced, TextDelta
 from interlock.agent.limit_tracker import LimitTracker
+from interlock.agent.limits import LimitStop
 from interlock.agent.retries import TurnRetries
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.text import sanitize_text
 from interlock.log.event import Event
 from interlock.log.task_events import ModelToolChoiceRefused
@@ -27,7 +27,6 @@ from interlock.models.provider import (
     ModelReasoningDelta,
     ModelReply,
     ModelRequest,
-    ModelStreamItem,
     ToolChoice,
 )
 from interlock.redaction.redactor import Redactor
@@ -42,18 +41,22 @@ MAX_NAME_CHARS = 200
 _OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.not_found})
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """One turn's request to a model, and its result."""
+    """What a model is asked in a turn, and since when, by the event loop's clock."""
 
     turn: int
     request: ModelRequest
     began: float
-    reply: ModelReply | None = None
-    # Set if the task's time ran out before a reply.
-    stop: LimitStop | None = None
-    # The time of the first delta, by the event loop's clock, like `began`.
-    first_piece: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReply:
+    """A model's reply, and the request it accepted. `first_delta_at` is by the same clock as `began`."""
+
+    asked: TurnRequest
+    reply: ModelReply
+    first_delta_at: float | None = None
 
 
 class ModelTurnRunner:
@@ -62,10 +65,12 @@ class ModelTurnRunner:
     def __init__(
         self,
         provider: ModelProvider,
+        *,
         redactor: Redactor,
         breakers: CircuitBreakers,
         refuses_required: set[str],
-        control: LimitTracker,
+        settings: TaskLimitSettings,
+        limits: LimitTracker,
         hold: Hold,
         append: Append,
     ) -> None:
@@ -74,92 +79,79 @@ class ModelTurnRunner:
         self._provider = provider
         self._redactor = redactor
         self._breakers = breakers
-        self._control = control
+        self._settings = settings
+        self._limits = limits
         self._hold = hold
         self._append = append
         self._key = CircuitKey(model=provider.name)
 
-    async def ask(self, question: TurnRequest, retries: TurnRetries) -> AsyncGenerator[AgentEvent]:
-        """Yield the text as it arrives; afterwards `question` has the reply, or why there is none.
+    async def stream_turn(self, asked: TurnRequest, emit: Emit) -> TurnReply | LimitStop:
+        """Ask the model, emitting its text as it arrives, until it answers or the task's time is up."""
+        try:
+            async with asyncio.timeout(self._limits.seconds_left) as deadline:
+                return await self._ask(asked, emit)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            return self._limits.time_ran_out()
 
-        If a server rejects a required tool call, it is asked again without. Raises `ModelError`.
-        """
+    async def _ask(self, asked: TurnRequest, emit: Emit) -> TurnReply:
+        """If a server rejects a required tool call, it is asked again without. Raises `ModelError`."""
+        retries, text = TurnRetries(self._settings), _StreamedText(asked.turn, self._redactor, emit)
         refused: ModelError | None = None
-        while question.reply is None and question.stop is None:
+        while True:
             try:
-                async with aclosing(self._once(question)) as events:
-                    async for event in events:
-                        yield event
+                reply = await self._stream(asked.request, text)
+                break
             except ModelError as error:
-                if _may_be_the_choice(error, question):
+                has_text = text.first_delta_at is not None
+                if not has_text and _may_be_the_choice(error, asked.request):
                     refused = error
-                    question.request = replace(question.request, tool_choice=ToolChoice.auto)
+                    asked = replace(asked, request=replace(asked.request, tool_choice=ToolChoice.auto))
                     continue
-                delay = retries.next_delay(error, shown=question.first_piece is not None)
+                delay = retries.next_delay(error, shown=has_text)
                 if delay is not None:
                     # Wait until the circuit closes: before that, a retry would fail without a request.
                     delay = max(delay, self._breakers.seconds_open(self._key))
-                if delay is None or self._control.out_of_time(after_seconds=delay):
+                if delay is None or self._limits.out_of_time(after_seconds=delay):
                     if error.fault.is_transient:
                         self._hold([retries.exhausted(error)])
                     raise
                 self._append(retries.scheduled(error, delay))
-                yield RetryAnnounced(delay, str(error))
+                emit(RetryAnnounced(delay, str(error)))
                 await asyncio.sleep(delay)
-        if refused is not None and question.reply is not None:
+        if refused is not None:
             name = self._provider.name
             self._refuses_required.add(name)
             self._hold([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
+        return TurnReply(asked, self._fit(reply), text.first_delta_at)
 
-    async def _once(self, question: TurnRequest) -> AsyncGenerator[AgentEvent]:
+    async def _stream(self, request: ModelRequest, text: "_StreamedText") -> ModelReply:
+        """One request, if the model's circuit allows it."""
         permit = self._breakers.allows(self._key)
         if isinstance(permit, OpenCircuit):
             raise model_circuit_open_error(self._provider.name, permit)
         if isinstance(permit, ProbePermit):
             self._hold(permit.events)
         try:
-            async with aclosing(self._answer(question)) as events:
-                async for event in events:
-                    yield event
-            if question.stop is None:
-                self._hold(self._breakers.succeeded(permit))
+            async with aclosing(self._provider.stream(request)) as items:
+                async for item in items:
+                    if isinstance(item, ModelReply):
+                        text.finish()
+                        self._hold(self._breakers.succeeded(permit))
+                        return item
+                    if not isinstance(item, ModelReasoningDelta):
+                        text.add(item.text)
+            raise ModelError(ModelFault.protocol, "the model's response ended without a finish reason")
         except ModelError as error:
             self._hold(self._breakers.failed(permit, error.fault.value, str(error)))
             raise
+        except asyncio.CancelledError:
+            text.finish()
+            raise
         finally:
-            self._release(permit)
-
-    async def _answer(self, question: TurnRequest) -> AsyncGenerator[TextDelta]:
-        safe, offset = self._redactor.stream(), 0
-        async with aclosing(self._provider.stream(question.request)) as items:
-            while (item := await self._next(items, question)) is not None:
-                if isinstance(item, ModelReply):
-                    question.reply = self._fit(item)
-                    break
-                if isinstance(item, ModelReasoningDelta):
-                    continue
-                if question.first_piece is None:
-                    question.first_piece = asyncio.get_running_loop().time()
-                if text := safe.feed(sanitize_text(item.text)):
-                    yield TextDelta(question.turn, offset, text)
-                    offset += len(text)
-        if question.reply is None and question.stop is None:
-            raise ModelError(ModelFault.protocol, "the model's response ended without a finish reason")
-        if rest := safe.finish():
-            yield TextDelta(question.turn, offset, rest)
-
-    async def _next(
-        self, items: AsyncIterator[ModelStreamItem], question: TurnRequest
-    ) -> ModelStreamItem | None:
-        """The next item; None at the end, or when the task's time runs out on a stream that never ends."""
-        try:
-            async with asyncio.timeout(self._control.seconds_left) as time:
-                return await anext(items, None)
-        except TimeoutError:
-            if not time.expired():
-                raise
-            question.stop = self._control.time_ran_out()
-            return None
+            # Let others probe if it was interrupted. Settled permits are not affected.
+            self._breakers.released(permit)
 
     def _fit(self, reply: ModelReply) -> ModelReply:
         """The reply in a form that can be stored and shown. An unusable call id is replaced later."""
@@ -178,12 +170,31 @@ class ModelTurnRunner:
     def _is_fit(self, call_id: str) -> bool:
         return call_id.isprintable() and self._redactor.text(call_id) == call_id
 
-    def _release(self, permit: Permit) -> None:
-        """Let others probe if the attempt was interrupted. Settled permits are not affected."""
-        self._breakers.released(permit)
+
+class _StreamedText:
+    """The text of one turn as it arrives: redacted, then emitted."""
+
+    def __init__(self, turn: int, redactor: Redactor, emit: Emit) -> None:
+        self._turn = turn
+        self._safe = redactor.stream()
+        self._emit = emit
+        self._offset = 0
+        self.first_delta_at: float | None = None
+
+    def add(self, text: str) -> None:
+        if self.first_delta_at is None:
+            self.first_delta_at = asyncio.get_running_loop().time()
+        self._show(self._safe.feed(sanitize_text(text)))
+
+    def finish(self) -> None:
+        self._show(self._safe.finish())
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._emit(TextDelta(self._turn, self._offset, text))
+            self._offset += len(text)
 
 
-def _may_be_the_choice(error: ModelError, question: TurnRequest) -> bool:
+def _may_be_the_choice(error: ModelError, request: ModelRequest) -> bool:
     """Whether the same request without `required` may succeed. Servers report it in many ways."""
-    is_required = question.request.tool_choice is ToolChoice.required
-    return is_required and error.fault in _OF_THE_REQUEST and question.first_piece is None
+    return request.tool_choice is ToolChoice.required and error.fault in _OF_THE_REQUEST

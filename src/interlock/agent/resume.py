@@ -212,22 +212,9 @@ def past_calls(messages: Iterable[Message], names: Mapping[str, str]) -> tuple[P
             turn += 1
             asked = {str(call["id"]): call for call in message.tool_calls or ()}
         elif message.role is Role.tool and (call := asked.get(message.tool_call_id or "")):
-            envelope = _envelope(message.content)
             name = names.get(str(call["name"]), str(call["name"]))
-            calls.append(PastCall.from_transcript(turn, name, str(call["arguments"]), envelope))
+            calls.append(PastCall.from_transcript(turn, name, str(call["arguments"]), message.content))
     return tuple(calls)
-
-
-def _envelope(content: str) -> dict[str, Any]:
-    """A stored result without its note. Unreadable content becomes its stdout."""
-    try:
-        result = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        result = None
-    if not isinstance(result, dict):
-        return {"stdout": content}
-    result.pop("note", None)
-    return result
 
 
 def describe_unanswered_calls(

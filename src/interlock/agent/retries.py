@@ -1,6 +1,7 @@
 """Whether and when a failed turn is retried."""
 
-from interlock.agent.limits import ControlLimits
+from interlock.config.limits import TaskLimitSettings
+from interlock.core.aio import Backoff
 from interlock.log.task_events import RetryExhausted, RetryScheduled
 from interlock.models.provider import ModelError
 
@@ -12,8 +13,9 @@ class TurnRetries:
     retried.
     """
 
-    def __init__(self, limits: ControlLimits) -> None:
+    def __init__(self, limits: TaskLimitSettings) -> None:
         self._limits = limits
+        self._backoff = Backoff(limits.retry_seconds, limits.max_retry_seconds)
         self._scheduled = 0
 
     def next_delay(self, error: ModelError, *, shown: bool) -> float | None:
@@ -21,7 +23,7 @@ class TurnRetries:
         limits = self._limits
         if shown or not error.fault.is_transient or self._scheduled >= limits.max_retries:
             return None
-        delay = min(limits.retry_seconds * 2.0**self._scheduled, limits.max_retry_seconds)
+        delay = self._backoff.next_seconds()
         asked = error.retry_after_seconds
         if asked is not None and asked > delay:
             if asked > limits.max_retry_after_seconds:

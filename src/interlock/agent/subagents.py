@@ -9,14 +9,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from interlock.agent.budget import UsageCost
 from interlock.agent.definitions import AgentDefinition, AgentDirectory, AgentInvalid, AgentNotFound
 from interlock.agent.events import TaskEnded, ToolCallInfo, TurnCompleted
-from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
 from interlock.agent.prompt_builder import EarlierPromptInputs, PromptInputs
 from interlock.agent.task_recorder import TaskAssignment
+from interlock.config.limits import TaskLimitSettings
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt
@@ -111,7 +112,7 @@ class SubagentRunner:
         agent: AgentDefinition,
         parent: Authority,
         task_id: str,
-        limits: ControlLimits,
+        limits: TaskLimitSettings,
     ) -> AgentServices:
         can_hand_over = task_id.count(".") < MAX_DEPTH
 
@@ -124,19 +125,18 @@ class SubagentRunner:
 
         return replace(self._services, prompts=self._services.prompts.with_inputs(inputs_of), limits=limits)
 
-    async def _limits(self, context: ToolContext) -> ControlLimits:
+    async def _limits(self, context: ToolContext) -> TaskLimitSettings:
         """The limits of a child: its own turns, and what its parent has left of tokens and money."""
         limits, root = self._services.limits, (context.scope.task or "").partition(".")[0]
         used = await self._services.database.read(lambda db: read_task_usage(db, context.session_id, root))
         spent = self._services.prices.spent(used)
-        return replace(
-            limits,
-            max_wall_seconds=min(
-                limits.max_wall_seconds, max(0.1, context.timeout_seconds - MARGIN_SECONDS)
-            ),
-            max_tokens=max(0, limits.max_tokens - spent.tokens),
-            max_cost=_left(limits.max_cost, spent),
-        )
+        seconds = min(limits.max_wall_seconds, max(0.1, context.timeout_seconds - MARGIN_SECONDS))
+        left: dict[str, Any] = {
+            "max_wall_seconds": seconds,
+            "max_tokens": max(0, limits.max_tokens - spent.tokens),
+            "max_cost": _left(limits.max_cost, spent),
+        }
+        return limits.model_copy(update=left)
 
     async def _agent(self, name: str) -> AgentDefinition:
         try:

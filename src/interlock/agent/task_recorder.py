@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 from interlock.agent.context import ContextMessage, ModelContext, estimate_tokens
 from interlock.agent.definitions import AgentDefinition
 from interlock.agent.events import TaskEnded, TurnCompleted
-from interlock.agent.limit_stops import LimitStop
 from interlock.agent.limit_tracker import LimitTracker
-from interlock.agent.model_turn import TurnRequest
-from interlock.agent.tool_calls import DraftedMessage, ToolCallBatchResult, TurnScope
+from interlock.agent.limits import LimitStop
+from interlock.agent.model_turn import TurnReply
+from interlock.agent.tool_calls import CallResults, DraftedMessage, TurnScope
 from interlock.config.modes import ToolMode
 from interlock.core.errors import StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.core.token_usage import NO_USAGE, TokenUsage
+from interlock.gates.gate import CallContext
 from interlock.log import task_events
 from interlock.log.event import Event
 from interlock.log.hash_chain import new_event_id
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
 from interlock.log.writer import EventLog
-from interlock.models.provider import FinishReason, ModelError, ModelReply
+from interlock.models.provider import FinishReason, ModelError, ModelReply, ModelRequest
 from interlock.policy.authority import Authority
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
@@ -80,7 +81,7 @@ class TaskRecorder:
         self._appender = log.appender(session_id, assignment.lease_token)
         self._unnumbered: list[tuple[EventDraft, ContextMessage]] = []
         self._used = used
-        self._said = ""
+        self._last_text = ""
 
     def hold(self, events: Sequence[Event]) -> None:
         self._appender.hold(*(self._log.draft(event, self._scope) for event in events))
@@ -88,6 +89,13 @@ class TaskRecorder:
     def append(self, event: Event) -> None:
         """Record an event without waiting for it."""
         self._appender.append(self._log.draft(event, self._scope))
+
+    def hold_result(self, call_id: str, content: str, scope: EventScope) -> DraftedMessage:
+        """Leave the tool message of a call, which its outcome does not have, for the next append."""
+        message = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
+        draft = self._log.draft(message.event(), scope)
+        self._appender.hold(draft)
+        return DraftedMessage(message.message(), draft)
 
     def begin(self, agent: AgentDefinition | None) -> None:
         self._agent = agent.name if agent else ""
@@ -108,18 +116,14 @@ class TaskRecorder:
 
     def _turn_scope(self, scope: EventScope, authority: Authority) -> TurnScope:
         given = self._assignment
-        return TurnScope(
-            session_id=self._session_id,
-            scope=scope,
-            authority=authority,
-            lease_token=given.lease_token,
-            appender=self._appender,
+        context = CallContext(
+            self._session_id,
+            scope,
+            given.lease_token,
             is_held=given.is_held,
+            appender=self._appender,
         )
-
-    def take(self, end: ToolCallBatchResult) -> None:
-        """Give the model the results of calls that an earlier attempt left open."""
-        self._add_answers(end)
+        return TurnScope(authority, context)
 
     def begin_turn(self, authority: Authority) -> TurnScope:
         """The scope of a turn's calls. Its event is recorded when the model has answered."""
@@ -129,7 +133,7 @@ class TaskRecorder:
         """Compact the context. The cut is a message number, so all messages must have theirs first."""
         if not self._conversation.is_too_long(reserved):
             return
-        await self._settled()
+        await self._flush()
         if done := self._conversation.compact(reserved):
             self.hold(
                 [
@@ -141,21 +145,19 @@ class TaskRecorder:
                 ]
             )
 
-    def keep(self, question: TurnRequest, turn: TurnScope) -> tuple[ModelReply, TokenUsage]:
+    def record_reply(self, answer: TurnReply, turn: TurnScope) -> tuple[ModelReply, TokenUsage]:
         """Queue the reply for the transcript. Its calls get unique ids."""
-        given = question.reply
-        if given is None:
-            raise AssertionError("the model call must end with a reply or raise")
+        asked, given = answer.asked, answer.reply
         reply = replace(given, tool_calls=self._conversation.with_unique_ids(given.tool_calls))
-        usage = _used(question, reply)
+        usage = _used(asked.request, reply)
         self._used += usage
         now = asyncio.get_running_loop().time()
-        began, first = question.began, question.first_piece
-        message = self._draft_of(reply, turn.authority)
+        began, first = asked.began, answer.first_delta_at
+        message = self._draft_reply(reply, turn.authority)
         completed = task_events.TurnCompletedEvent(
-            turn=question.turn,
+            turn=asked.turn,
             authority_digest=turn.authority.digest,
-            tool_choice=question.request.tool_choice.value,
+            tool_choice=asked.request.tool_choice.value,
             messages=len(self._conversation),
             finish_reason=reply.finish_reason.value,
             tool_calls=len(reply.tool_calls),
@@ -171,73 +173,68 @@ class TaskRecorder:
             calls=message.tool_calls,
             reasoning=message.reasoning_fields(),
         )
-        self._say(message, self._log.draft(completed, self._scope, event_id=turn.scope.parent))
+        self._record_message(
+            message, self._log.draft(completed, self._scope, event_id=turn.context.scope.parent)
+        )
         return reply, usage
 
+    def record_results(self, results: CallResults) -> None:
+        """Give the model the results of its calls."""
+        for answer in results.answers.values():
+            self._add(answer)
+
     def end_turn(
-        self,
-        number: int,
-        turn: TurnScope,
-        reply: ModelReply,
-        usage: TokenUsage,
-        end: ToolCallBatchResult,
-        *,
-        closing: str = "",
+        self, number: int, turn: TurnScope, reply: ModelReply, usage: TokenUsage, *, closing: str = ""
     ) -> TurnCompleted:
-        """Record the end of a turn. `closing` is the answer, if it follows calls that were not run."""
-        self._add_answers(end)
+        """The end of a turn. `closing` is the answer, if it follows calls that were not run."""
         if closing:
             message = self._sessions.draft(Role.assistant, closing)
-            self._say(message, self._log.draft(message.event(), turn.scope))
+            self._record_message(message, self._log.draft(message.event(), turn.context.scope))
         return TurnCompleted(
-            *(number, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
+            *(number, self._last_text, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
         )
 
     async def end(
-        self,
-        control: LimitTracker,
-        stop: LimitStop | None,
-        last: ModelReply | None,
-        end: ToolCallBatchResult,
-    ) -> TaskEnded | None:
-        """Record the end of the task; None if it waits for a person. Everything is on disk afterwards."""
-        if end.waiting:
-            await self._settled()
-            return None
+        self, limits: LimitTracker, stop: LimitStop | None, last: ModelReply | None, results: CallResults
+    ) -> tuple[TaskEnded, ...]:
+        """Record the end of the task, unless it waits for a person. Everything is on disk afterwards."""
+        if results.waiting:
+            await self._flush()
+            return ()
         if stop is not None:
             self.hold([stop.event])
-            await self._fail(control, stop.sentence, stop.limit)
-            return TaskEnded("failed", stop.sentence, stop.limit)
+            await self._fail(limits, stop.sentence, stop.limit)
+            return (TaskEnded("failed", stop.sentence, stop.limit),)
         if last is not None and last.finish_reason is FinishReason.content_filter:
-            await self._fail(control, _WITHHELD, "content_filter")
-            return TaskEnded("failed", _WITHHELD)
+            await self._fail(limits, _WITHHELD, "content_filter")
+            return (TaskEnded("failed", _WITHHELD),)
         self.hold(
             [
                 task_events.AgentCompleted(
-                    turns=control.turns,
+                    turns=limits.turns,
                     input_tokens=self._used.input_tokens,
                     output_tokens=self._used.output_tokens,
                 )
             ]
         )
-        await self._settled()
+        await self._flush()
         is_cut = last is not None and last.finish_reason is FinishReason.length
-        return TaskEnded("done", _CUT_OFF if is_cut else "")
+        return (TaskEnded("done", _CUT_OFF if is_cut else ""),)
 
-    async def fail(self, control: LimitTracker, error: ModelError) -> TaskEnded:
-        await self._fail(control, str(error), error.fault.value)
+    async def fail(self, limits: LimitTracker, error: ModelError) -> TaskEnded:
+        await self._fail(limits, str(error), error.fault.value)
         return TaskEnded("failed", str(error))
 
-    async def _fail(self, control: LimitTracker, error: str, error_class: str) -> None:
+    async def _fail(self, limits: LimitTracker, error: str, error_class: str) -> None:
         failed = task_events.AgentFailed(
-            turns=control.turns,
+            turns=limits.turns,
             error=error,
             error_class=error_class,
             agent=self._agent,
             actor=self._assignment.who,
         )
         self.hold([failed])
-        await self._settled()
+        await self._flush()
 
     async def close(self) -> None:
         """Write what is still held back, however the work ended. Errors are reported elsewhere."""
@@ -246,27 +243,23 @@ class TaskRecorder:
         except StoreError as error:
             _log.warning("not_recorded", session_id=self._session_id, error=str(error))
 
-    async def _settled(self) -> None:
+    async def _flush(self) -> None:
         """Wait until everything is on disk and every message has its number."""
         await self._appender.flush()
         for draft, entry in self._unnumbered:
             entry.seq = draft.seq
         self._unnumbered.clear()
 
-    def _add_answers(self, end: ToolCallBatchResult) -> None:
-        for answer in end.answers.values():
-            self._add(answer)
-
     def _add(self, held: DraftedMessage) -> None:
         if (entry := self._conversation.add(held.message)) is not None:
             self._unnumbered.append((held.draft, entry))
 
-    def _say(self, message: "StorableMessage", draft: EventDraft) -> None:
+    def _record_message(self, message: "StorableMessage", draft: EventDraft) -> None:
         self._appender.hold(draft)
         self._add(DraftedMessage(message.message(), draft))
-        self._said = message.content
+        self._last_text = message.content
 
-    def _draft_of(self, reply: ModelReply, authority: Authority) -> "StorableMessage":
+    def _draft_reply(self, reply: ModelReply, authority: Authority) -> "StorableMessage":
         """The message to store.
 
         Calls have the tool's name, and the name that the model used if it differs.
@@ -280,11 +273,11 @@ class TaskRecorder:
         return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls, reasoning=reply.reasoning)
 
 
-def _used(question: TurnRequest, reply: ModelReply) -> TokenUsage:
+def _used(request: ModelRequest, reply: ModelReply) -> TokenUsage:
     """The usage that the server reports. Missing or zero figures are estimated, so that limits count."""
-    told, request = reply.usage or NO_USAGE, question.request
-    if told.input_tokens and told.output_tokens:
-        return told
-    asked = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
-    said = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
-    return TokenUsage(told.input_tokens or asked, told.output_tokens or said // 3 + 1)
+    reported = reply.usage or NO_USAGE
+    if reported.input_tokens and reported.output_tokens:
+        return reported
+    sent = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
+    written = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
+    return TokenUsage(reported.input_tokens or sent, reported.output_tokens or written // 3 + 1)

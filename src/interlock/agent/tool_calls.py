@@ -4,9 +4,8 @@ Every call gets exactly one tool message, in the order of the calls, whatever it
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import orjson
@@ -21,26 +20,25 @@ from interlock.agent.circuit_breaker import (
 from interlock.agent.events import (
     AgentEvent,
     AskUser,
+    Emit,
     ToolCallInfo,
     ToolDenied,
     ToolProgress,
     ToolResultInfo,
-    shown_arguments,
+    is_deep,
 )
-from interlock.agent.limit_stops import LimitStop, ModelHint
-from interlock.agent.limit_tracker import LimitTracker
+from interlock.agent.limit_tracker import LimitTracker, arguments_fingerprint
+from interlock.agent.limits import LimitStop, ModelHint
 from interlock.agent.placeholder_results import ENDED_BEFORE, REFUSED_OFTEN, not_run_result, stopped_result
-from interlock.agent.repetition import arguments_fingerprint
-from interlock.core.unbounded_queue import UnboundedQueue
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.core.aio import cancel_and_wait
+from interlock.core.errors import ToolError
+from interlock.gates.gate import CallContext, ToolCall
+from interlock.gates.runner import ToolRunner
 from interlock.log.event import Event
 from interlock.log.stream_appender import EventDraft, EventScope
-from interlock.log.writer import EventLog, TaskAppender
 from interlock.models.provider import RequestedCall
 from interlock.policy.authority import Authority
 from interlock.redaction.redactor import Redactor
-from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Message, Role
 from interlock.tools.result import ToolResult
 
@@ -51,14 +49,10 @@ ExecuteTool = Callable[[ToolCall, Authority, CallContext], Awaitable[ToolResult]
 
 @dataclass(frozen=True, slots=True)
 class TurnScope:
-    """The session, event scope, authority and lease under which a turn's calls run."""
+    """The authority under which a turn's calls run, and their session, lease and place in the log."""
 
-    session_id: str
-    scope: EventScope
     authority: Authority
-    lease_token: int | None
-    appender: TaskAppender
-    is_held: Callable[[], bool] = lambda: True
+    context: CallContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +64,35 @@ class DraftedMessage:
 
 
 @dataclass(slots=True)
-class ToolCallBatchResult:
-    """The result of a turn's calls: messages by call id, the limit reached, and open questions."""
+class CallResults:
+    """The results of a turn's calls: messages by call id, the limit reached, and open questions."""
 
     answers: dict[str, DraftedMessage] = field(default_factory=dict)
     stop: LimitStop | None = None
     # Calls that wait for a person, with the question each asked.
     waiting: dict[str, str] = field(default_factory=dict)
+
+    def has(self, call_id: str) -> bool:
+        return call_id in self.answers or call_id in self.waiting
+
+
+@dataclass(slots=True)
+class _RunningCall:
+    """One call of a turn: as requested, and as far as it has come."""
+
+    request: ToolCall
+    # If it is unknown, the name the model used, redacted.
+    tool_name: str
+    # The arguments as the model wrote them.
+    arguments: str
+    has_begun: bool = False
+    # The event of its outcome, once that is on disk.
+    outcome: EventDraft | None = None
+    result: ToolResult | None = None
+
+    @property
+    def id(self) -> str:
+        return self.request.call_id
 
 
 class ToolCallScheduler:
@@ -85,200 +101,178 @@ class ToolCallScheduler:
     def __init__(
         self,
         execute: ExecuteTool,
+        *,
         runner: ToolRunner,
-        sessions: SessionManager,
-        log: EventLog,
         redactor: Redactor,
         breakers: CircuitBreakers,
-        control: LimitTracker,
-        record: Callable[[Sequence[Event]], None],
+        limits: LimitTracker,
+        hold: Callable[[Sequence[Event]], None],
+        hold_result: Callable[[str, str, EventScope], DraftedMessage],
     ) -> None:
+        """`hold` leaves events for the next append, `hold_result` the tool message of a call."""
         self._execute = execute
         self._runner = runner
-        self._sessions = sessions
-        self._log = log
         self._redactor = redactor
         self._breakers = breakers
-        self._control = control
-        self._record = record
-        self._begun: set[str] = set()
-        self._outcomes: dict[str, EventDraft] = {}
+        self._limits = limits
+        self._hold = hold
+        self._hold_result = hold_result
 
-    async def run(
-        self, calls: Sequence[RequestedCall], turn: TurnScope, end: ToolCallBatchResult
-    ) -> AsyncGenerator[AgentEvent]:
-        """Yield events as they happen; `end` has the results afterwards."""
+    async def run_calls(self, calls: Sequence[RequestedCall], turn: TurnScope, emit: Emit) -> CallResults:
+        """Run the calls, within the time that is left for the task, and answer each of them."""
+        results = CallResults()
+        if not calls:
+            return results
+        running = [self._opened(call, turn.authority) for call in calls]
         try:
-            for group in self._groups(calls, turn.authority):
-                end.stop = end.stop or self._control.out_of_time()
-                if end.stop is not None or self._control.refusal_limit is not None:
-                    break
-                async with aclosing(self._group(group, turn, end)) as events:
-                    async for event in events:
-                        yield event
+            async with asyncio.timeout(self._limits.seconds_left) as deadline:
+                for group in self._groups(running):
+                    results.stop = results.stop or self._limits.out_of_time()
+                    if results.stop is not None or self._limits.refusal_limit is not None:
+                        break
+                    await self._run_group(group, turn, emit)
+                    self._finish(group, turn, results, emit)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            results.stop = self._limits.time_ran_out()
+            self._finish(running, turn, results, emit)
         finally:
-            if calls:
-                self._answer_unrun(calls, turn, end)
+            # Also when cancelled: a call without a result makes the history invalid.
+            self._answer_unrun(running, turn, results)
+        return results
 
-    def answer_known(
-        self, answers: Iterable[tuple[str, str]], turn: TurnScope, end: ToolCallBatchResult
-    ) -> None:
-        """Answer calls whose outcome is known."""
-        for call_id, content in answers:
-            end.answers[call_id] = self._message(call_id, content, turn)
+    def answers_from_log(
+        self, answers: Iterable[tuple[str, str]], turn: TurnScope
+    ) -> dict[str, DraftedMessage]:
+        """The messages of calls whose outcome is known."""
+        scope = turn.context.scope
+        return {call_id: self._hold_result(call_id, content, scope) for call_id, content in answers}
 
-    async def _group(
-        self, group: Sequence[RequestedCall], turn: TurnScope, end: ToolCallBatchResult
-    ) -> AsyncGenerator[AgentEvent]:
+    async def _run_group(self, group: Sequence[_RunningCall], turn: TurnScope, emit: Emit) -> None:
         for call in group:
-            yield self._info(call, turn.authority)
-        told: UnboundedQueue[ToolProgress | None] = UnboundedQueue()
-        running = [asyncio.create_task(self._run(call, turn, told)) for call in group]
-        for each in running:
-            each.add_done_callback(lambda _ended: told.put(None))
+            emit(self._info(call, turn.authority))
+        if len(group) == 1:
+            await self._run(group[0], turn, emit)
+            return
+        running = [asyncio.create_task(self._run(call, turn, emit)) for call in group]
         try:
-            ended = 0
-            while ended < len(running):
-                try:
-                    async with asyncio.timeout(self._control.seconds_left) as time:
-                        progress = await told.next()
-                except TimeoutError:
-                    if not time.expired():
-                        raise
-                    end.stop = self._control.time_ran_out()
-                    break
-                if progress is None:
-                    ended += 1
-                else:
-                    yield progress
+            await asyncio.wait(running)
         finally:
-            await _cancel_and_wait(running)
-        for call, each in zip(group, running, strict=True):
-            if not each.cancelled():
-                yield self._ended(call, each.result(), turn, end)
+            await cancel_and_wait(*running)
+        for each in running:
+            each.result()
 
-    def _answer_unrun(
-        self, calls: Sequence[RequestedCall], turn: TurnScope, end: ToolCallBatchResult
-    ) -> None:
-        """Answer calls that will not run: a call without a result makes the history invalid."""
-        for call in calls:
-            if call.call_id not in end.answers and call.call_id not in end.waiting:
-                mode, name = turn.authority.mode.value, self._name(call, turn.authority)
-                if call.call_id in self._begun:
-                    if self._runner.asks(name):
-                        # Its question may be stored by now: resuming or ending the task finds it in the
-                        # log.
-                        continue
-                    if call.call_id in self._outcomes:
-                        continue
-                    content = stopped_result(name, mode)
-                else:
-                    is_refused = self._control.refusal_limit is not None
-                    content = not_run_result(name, mode, REFUSED_OFTEN if is_refused else ENDED_BEFORE)
-                end.answers[call.call_id] = self._message(call.call_id, content, turn)
+    async def _run(self, call: _RunningCall, turn: TurnScope, emit: Emit) -> None:
+        def report(text: str) -> None:
+            # A tool that was given up may still report.
+            if call.result is None:
+                emit(ToolProgress(call.id, text))
 
-    async def _run(
-        self, call: RequestedCall, turn: TurnScope, told: "UnboundedQueue[ToolProgress | None]"
-    ) -> ToolResult:
-        name = self._name(call, turn.authority)
-        permit = self._breakers.allows(CircuitKey(tool_name=name, session_id=turn.session_id))
-        context = CallContext(
-            session_id=turn.session_id,
-            scope=turn.scope,
-            lease_token=turn.lease_token,
-            is_held=turn.is_held,
-            appender=turn.appender,
-            outcome_recorded=lambda draft: self._outcomes.update({call.call_id: draft}),
-            report_progress=lambda text: told.put(ToolProgress(call.call_id, text)),
-        )
-        asked = ToolCall(call.call_id, call.name, call.arguments)
+        def recorded(draft: EventDraft) -> None:
+            call.outcome = draft
+
+        context = replace(turn.context, outcome_recorded=recorded, report_progress=report)
+        name, authority = call.tool_name, turn.authority
+        permit = self._breakers.allows(CircuitKey(tool_name=name, session_id=context.session_id))
         if isinstance(permit, OpenCircuit):
-            failure = tool_circuit_open_failure(name, turn.authority.mode.value, permit)
-            return await self._runner.refuse_call(asked, failure, turn.authority, context)
+            failure = tool_circuit_open_failure(name, authority.mode.value, permit)
+            call.result = await self._runner.refuse_call(call.request, failure, authority, context)
+            return
         if isinstance(permit, ProbePermit):
-            self._record(permit.events)
-        self._begun.add(call.call_id)
+            self._hold(permit.events)
+        call.has_begun = True
         try:
-            result = await self._execute(asked, turn.authority, context)
-            self._record(self._breakers.record_tool_result(permit, result))
-            return result
+            call.result = await self._execute(call.request, authority, context)
+            self._hold(self._breakers.record_tool_result(permit, call.result))
         finally:
             self._breakers.released(permit)
 
-    def _ended(
-        self, call: RequestedCall, result: ToolResult, turn: TurnScope, end: ToolCallBatchResult
+    def _finish(
+        self, calls: Iterable[_RunningCall], turn: TurnScope, results: CallResults, emit: Emit
+    ) -> None:
+        """Take the results of calls that have ended, in the order of the calls."""
+        for call in calls:
+            if call.result is not None and not results.has(call.id):
+                emit(self._finished(call, call.result, turn, results))
+
+    def _finished(
+        self, call: _RunningCall, result: ToolResult, turn: TurnScope, results: CallResults
     ) -> AgentEvent:
-        name = self._name(call, turn.authority)
         if result.question_id is not None:
-            end.waiting[call.call_id] = result.question_id
-            return AskUser(call.call_id, result.question_id)
-        verdict = self._control.call_ended(
-            name, arguments_fingerprint(call.arguments), result, exposed=turn.authority.exposed
-        )
-        self._control.call_used(result.used)
+            results.waiting[call.id] = result.question_id
+            return AskUser(call.id, result.question_id)
         envelope = result.as_dict()
-        if isinstance(verdict, ModelHint):
-            told = orjson.dumps({**envelope, "note": verdict.text}).decode()
-            end.answers[call.call_id] = self._message(call.call_id, told, turn)
+        content, failure = orjson.dumps(envelope).decode(), result.failure
+        verdict = self._limits.call_ended(
+            call.tool_name, self._fingerprint(call), content, failure, exposed=turn.authority.exposed
+        )
+        self._limits.call_used(result.used)
+        if isinstance(verdict, ModelHint) or call.outcome is None:
+            noted = envelope | ({"note": verdict.text} if isinstance(verdict, ModelHint) else {})
+            results.answers[call.id] = self._hold_result(
+                call.id, orjson.dumps(noted).decode(), turn.context.scope
+            )
         else:
-            content = orjson.dumps(envelope).decode()
-            message = Message(0, Role.tool, content, 0, None, call.call_id)
-            end.answers[call.call_id] = DraftedMessage(message, self._outcomes[call.call_id])
+            message = Message(0, Role.tool, content, 0, None, call.id)
+            results.answers[call.id] = DraftedMessage(message, call.outcome)
         if isinstance(verdict, LimitStop):
-            end.stop = end.stop or verdict
-        failure = result.failure
+            results.stop = results.stop or verdict
         if failure is not None and failure.is_denial:
             return ToolDenied(
-                call_id=call.call_id,
+                call_id=call.id,
                 tool_name=failure.tool_name,
                 mode=failure.mode,
                 error_code=failure.error_code.value,
                 message=failure.message,
                 next_action=failure.next_action,
             )
-        return ToolResultInfo(call.call_id, name, envelope)
+        return ToolResultInfo(call.id, call.tool_name, envelope)
 
-    def _message(self, call_id: str, content: str, turn: TurnScope) -> DraftedMessage:
-        message = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
-        draft = self._log.draft(message.event(), turn.scope)
-        turn.appender.hold(draft)
-        return DraftedMessage(message.message(), draft)
+    def _answer_unrun(self, calls: Iterable[_RunningCall], turn: TurnScope, results: CallResults) -> None:
+        """Answer calls that did not run, or were stopped without an outcome."""
+        mode = turn.authority.mode.value
+        for call in calls:
+            if results.has(call.id) or call.outcome is not None:
+                continue
+            if not call.has_begun:
+                reason = ENDED_BEFORE if self._limits.refusal_limit is None else REFUSED_OFTEN
+                content = not_run_result(call.tool_name, mode, reason)
+            elif self._runner.asks(call.tool_name):
+                # Its question may be stored by now: resuming or ending the task finds it in the log.
+                continue
+            else:
+                content = stopped_result(call.tool_name, mode)
+            results.answers[call.id] = self._hold_result(call.id, content, turn.context.scope)
 
-    def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
-        arguments = self._redactor.value(shown_arguments(call.arguments))
-        called_as = call.name if authority.names.get(call.name, call.name) != call.name else ""
-        return ToolCallInfo(call.call_id, self._name(call, authority), arguments, called_as)
+    def _opened(self, call: RequestedCall, authority: Authority) -> _RunningCall:
+        name = authority.names.get(call.name) or self._redactor.text(call.name)
+        return _RunningCall(ToolCall(call.call_id, call.name, call.arguments), name, call.arguments)
 
-    def _name(self, call: RequestedCall, authority: Authority) -> str:
-        """The tool's name; if unknown, the name the model used, redacted."""
-        return authority.names.get(call.name) or self._redactor.text(call.name)
+    def _info(self, call: _RunningCall, authority: Authority) -> ToolCallInfo:
+        try:
+            decoded = call.request.decoded()
+        except ToolError:
+            shown: object = call.arguments
+        else:
+            shown = call.arguments if is_deep(decoded) else decoded
+        requested = call.request.name
+        called_as = requested if authority.names.get(requested, requested) != requested else ""
+        return ToolCallInfo(call.id, call.tool_name, self._redactor.value(shown), called_as)
 
-    def _groups(
-        self, calls: Sequence[RequestedCall], authority: Authority
-    ) -> Iterator[Sequence[RequestedCall]]:
+    def _fingerprint(self, call: _RunningCall) -> str:
+        try:
+            return arguments_fingerprint(call.request.decoded())
+        except ToolError:
+            return arguments_fingerprint(call.arguments)
+
+    def _groups(self, calls: Sequence[_RunningCall]) -> Iterator[Sequence[_RunningCall]]:
         """Adjacent read-only calls run together; a call that changes something runs alone, in its place."""
 
-        def only_looks(call: RequestedCall) -> bool:
-            return self._runner.only_reads(authority.names.get(call.name, call.name))
+        def only_reads(call: _RunningCall) -> bool:
+            return self._runner.only_reads(call.tool_name)
 
-        for looks, neighbours in groupby(calls, key=only_looks):
+        for are_reads, neighbours in groupby(calls, key=only_reads):
             batch = list(neighbours)
-            size = MAX_PARALLEL_CALLS if looks else 1
+            size = MAX_PARALLEL_CALLS if are_reads else 1
             yield from (batch[start : start + size] for start in range(0, len(batch), size))
-
-
-async def _cancel_and_wait(running: "Sequence[asyncio.Task[ToolResult]]") -> None:
-    """Cancel and wait until all have ended, even if cancelled again. Each call records its own end."""
-    for each in running:
-        each.cancel()
-    cancelled: asyncio.CancelledError | None = None
-    while unfinished := [each for each in running if not each.done()]:
-        try:
-            await asyncio.wait(unfinished)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    for each in running:
-        # Retrieve the exception so that asyncio does not log it.
-        _ = each.cancelled() or each.exception()
-    if cancelled is not None:
-        raise cancelled

@@ -13,6 +13,7 @@ from interlock.cli.front_end_workers import (
 )
 from interlock.cli.output import WorkerCount, note
 from interlock.cli.runtime import open_cli_runtime, parse_mode_argument
+from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -80,12 +81,12 @@ async def _run(agent_runtime: "AgentRuntime", front: "TelegramApp", workers: "Fr
     finally:
         # Stop in this order: incoming messages, running tasks, then the messages about their ends.
         polling, *others = beside
-        await _ended(stopping, polling)
+        await cancel_and_wait(stopping, polling)
         workers.stop()
         await asyncio.wait({working})
         await front.flush()
         await front.close()
-        await _ended(*others)
+        await cancel_and_wait(*others)
         await agent_runtime.runtime.finish_housekeeping()
     for task in (working, *beside):
         if not task.cancelled():
@@ -105,12 +106,6 @@ def _started(
         lambda: agent_runtime.listen(workers.has_room),
     ]
     return [asyncio.create_task(part()) for part in parts]
-
-
-async def _ended(*tasks: "asyncio.Task[None] | asyncio.Task[bool]") -> None:
-    for task in tasks:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 def _print_waiting(name: "BotIdentity") -> None:

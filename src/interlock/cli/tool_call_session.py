@@ -17,8 +17,7 @@ from interlock.cli.runtime import open_cli_runtime
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.core.threads import DaemonThreadPool
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
+from interlock.gates.gate import CallContext, ToolCall
 from interlock.gates.sanitize import redact_failure
 from interlock.log.hash_chain import new_event_id
 from interlock.policy.authority_inputs import ModeSwitching

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import WorkerCount, note
 from interlock.cli.runtime import open_cli_agent_runtime, open_cli_runtime
+from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import FatalError
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
             try:
                 await own.run()
             finally:
-                listening.cancel()
-                await asyncio.wait({listening})
+                await cancel_and_wait(listening)
         if not supervised:
             await runtime.finish_housekeeping()
     return ExitCode.ok
@@ -95,8 +95,7 @@ class InProcessWorker:
         try:
             await asyncio.wait({self._running})
         finally:
-            erasing.cancel()
-            await asyncio.wait({erasing})
+            await cancel_and_wait(erasing)
         if not self._running.cancelled():
             self._running.result()
 

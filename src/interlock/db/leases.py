@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from interlock.core.aio import Backoff, NotifyingEvent, cancel_and_wait
 from interlock.core.errors import SessionBusy, SessionFenced, StoreError, StoreUnavailable, is_transient
 from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
@@ -72,7 +73,7 @@ class Lease:
     token: int
     holder: str
     until: float = 0.0
-    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    lost: NotifyingEvent = field(default_factory=NotifyingEvent)
     is_released: bool = False
 
     def is_held(self) -> bool:
@@ -214,23 +215,22 @@ class Leases:
         try:
             yield taken
         finally:
-            heartbeat.cancel()
-            # Waiting this way, a cancellation of our own is not mistaken for the heartbeat's.
-            await asyncio.wait({heartbeat})
+            await cancel_and_wait(heartbeat)
             if not lease.is_released:
                 await self._release_with_retry(lease)
 
     async def _release_with_retry(self, lease: Lease) -> None:
         """Retry while the store is unavailable: else others would wait for the lease's end."""
-        delay, deadline = FIRST_DELAY_SECONDS, time.monotonic() + self._seconds
+        backoff = Backoff(FIRST_DELAY_SECONDS, self._seconds)
+        deadline = time.monotonic() + self._seconds
         while True:
             try:
                 return await self.release(lease)
             except StoreError as error:
+                delay = backoff.next_seconds()
                 if not is_transient(error) or lease.lost.is_set() or time.monotonic() + delay > deadline:
                     raise
                 await asyncio.sleep(delay)
-                delay *= 2
 
     async def keep(self, lease: Lease) -> None:
         """Renew until the lease is lost."""

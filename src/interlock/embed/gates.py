@@ -12,8 +12,7 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import load_settings
 from interlock.core.errors import ConfigurationError
 from interlock.embed.function_tools import reject_single_string
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
+from interlock.gates.gate import CallContext, ToolCall
 from interlock.log.hash_chain import new_event_id
 from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority

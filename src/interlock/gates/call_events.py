@@ -19,7 +19,6 @@ from interlock.log.kinds import (
 from interlock.policy.authority import Authority
 from interlock.policy.verdict import PolicyLayer
 from interlock.redaction.redactor import Redacted
-from interlock.tools.arguments import decode_arguments
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.tool import BaseTool, Effect, PolicySwitch, policy_switches
 
@@ -102,10 +101,11 @@ def refusal_event(
     return _failure_event(fields, refusal.requested_name[:64], refusal.failure, refusal.layer)
 
 
-def recorded_arguments(raw: Any) -> Any:
+def recorded_arguments(call: ToolCall) -> Any:
     """The arguments of a refused call: an object, or text if they are no object."""
+    raw: Any = call.arguments
     try:
-        return decode_arguments(raw)
+        return call.decoded()
     except ToolError:
         if isinstance(raw, bytes):
             return sanitize_text(raw.decode("utf-8", "replace"))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from interlock.config.modes import ToolMode
-from interlock.gates.gate import GateContext, Refusal, ToolCall, judge
+from interlock.gates.gate import CallContext, Refusal, ToolCall, judge
 from interlock.policy.authority import Authority
 from interlock.policy.verdict import LAYER_NAMES, AllowedTool, DeniedTool, PolicyLayer, Verdict
 from interlock.tools.registry import ToolRegistry
@@ -63,7 +63,7 @@ async def explain_call(
     if args is None and isinstance(verdict, AllowedTool):
         return answer
     call = ToolCall("explain", tool, args or "{}")
-    judged = await judge(call, authority, registry, GateContext(session_id))
+    judged = await judge(call, authority, registry, CallContext(session_id))
     return answer | _refused(judged) if isinstance(judged, Refusal) else answer
 
 

@@ -3,13 +3,14 @@
 import asyncio
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Final
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
-from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
+from interlock.log.writer import TaskAppender
 from interlock.policy.authority import Authority
 from interlock.policy.verdict import AllowedTool, DeniedTool, PolicyLayer
 from interlock.tools.arguments import decode_arguments
@@ -27,21 +28,37 @@ class ToolCall:
     name: str
     arguments: str | bytes | Mapping[str, Any]
     timeout_seconds: float | None = None
+    _decoded: dict[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "call_id", sanitize_text(self.call_id))
         object.__setattr__(self, "name", sanitize_text(self.name))
 
+    def decoded(self) -> dict[str, Any]:
+        """The arguments, decoded once and never changed; raises `ToolError` if they are no JSON object."""
+        decoded = self._decoded
+        if decoded is None:
+            decoded = decode_arguments(self.arguments)
+            object.__setattr__(self, "_decoded", decoded)
+        return decoded
+
 
 @dataclass(frozen=True, slots=True)
-class GateContext:
-    """The context of a judgement that is passed on to the tool."""
+class CallContext:
+    """The caller's session, and the position of the call in the log."""
 
     session_id: str
-    report_progress: Callable[[str], None] = lambda _text: None
     scope: EventScope = NO_SCOPE
     lease_token: int | None = None
+    report_progress: Callable[[str], None] = lambda _text: None
+    # Checked right before an irreversible effect: whether the session's lease is still held.
     is_held: Callable[[], bool] = lambda: True
+    # False: a person at the command line chose the mode of this call, whatever the session's is.
+    follows_session: bool = True
+    # The appends of the caller's task. Without it, a call belongs to no turn.
+    appender: TaskAppender | None = None
+    # Called with the outcome's event when it is on disk.
+    outcome_recorded: Callable[[EventDraft], None] = lambda _draft: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +110,7 @@ def judge_tool(call: ToolCall, authority: Authority) -> AllowedTool | Refusal:
 
 
 async def judge(
-    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: GateContext
+    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: CallContext
 ) -> ClearedCall | Refusal:
     """Judge the tool, validate the arguments, let the tool judge and prepare them: in that order."""
     judged = judge_tool(call, authority)
@@ -108,7 +125,7 @@ async def judge(
 
 
 async def _judge_arguments(
-    call: ToolCall, authority: Authority, entry: RegisteredTool, caller: GateContext
+    call: ToolCall, authority: Authority, entry: RegisteredTool, caller: CallContext
 ) -> ClearedCall | Refusal:
     tool = entry.tool
     context = ToolContext(
@@ -124,7 +141,7 @@ async def _judge_arguments(
         cancel=CancelSignal(caller.is_held),
     )
     try:
-        arguments = entry.validator.checked(decode_arguments(call.arguments))
+        arguments = entry.validator.checked(call.decoded())
         wanted = _seconds(call, tool, arguments, authority)
         prepared = tool.prepare_at_once(arguments, context)
         if prepared is None:

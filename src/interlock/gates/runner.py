@@ -13,10 +13,10 @@ policy.
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
+from interlock.core.aio import wait_uncancelled
 from interlock.core.errors import (
     AuditUnavailable,
     ErrorClass,
@@ -38,8 +38,8 @@ from interlock.gates.call_events import (
     refusal_event,
 )
 from interlock.gates.gate import (
+    CallContext,
     ClearedCall,
-    GateContext,
     Refusal,
     ToolCall,
     judge,
@@ -48,8 +48,8 @@ from interlock.gates.gate import (
 )
 from interlock.gates.sanitize import redact_failure, sanitize_result
 from interlock.log.event import Event
-from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope, WritePrecondition
-from interlock.log.writer import EventLog, TaskAppender
+from interlock.log.stream_appender import EventDraft, EventScope, WritePrecondition
+from interlock.log.writer import EventLog
 from interlock.policy.authority import Authority
 from interlock.policy.verdict import PolicyLayer
 from interlock.redaction.redactor import Redactor
@@ -67,24 +67,6 @@ GRACE_SECONDS = 1.0
 MAX_JUDGEMENTS = 8
 
 _Cancelled = asyncio.CancelledError | None
-
-
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """The caller's session, and the position of the call in the log."""
-
-    session_id: str
-    scope: EventScope = NO_SCOPE
-    lease_token: int | None = None
-    report_progress: Callable[[str], None] = lambda _text: None
-    # Checked right before an irreversible effect: whether the session's lease is still held.
-    is_held: Callable[[], bool] = lambda: True
-    # False: a person at the command line chose the mode of this call, whatever the session's is.
-    follows_session: bool = True
-    # The appends of the caller's task. Without it, a call belongs to no turn.
-    appender: TaskAppender | None = None
-    # Called with the outcome's event when it is on disk.
-    outcome_recorded: Callable[[EventDraft], None] = lambda _draft: None
 
 
 class CurrentPolicy(Protocol):
@@ -154,8 +136,13 @@ class ToolRunner:
         self, call: ToolCall, authority: Authority, context: CallContext
     ) -> ClearedCall | Refusal:
         await self._enter(authority)
-        named = replace(call, name=self._safe_name(call))
-        return await judge(named, authority, self._registry, self._caller(context))
+        name = self._safe_name(call)
+        named = call if name == call.name else replace(call, name=name)
+
+        def report(text: str) -> None:
+            context.report_progress(self._redactor.text(sanitize_text(str(text))))
+
+        return await judge(named, authority, self._registry, replace(context, report_progress=report))
 
     async def _judge_again(
         self, call: ToolCall, cleared: ClearedCall, context: CallContext
@@ -214,17 +201,11 @@ class ToolRunner:
         except StoreError as error:
             raise AuditUnavailable(f"the authority could not be recorded: {error}") from error
 
-    def _caller(self, context: CallContext) -> GateContext:
-        def report(text: str) -> None:
-            context.report_progress(self._redactor.text(sanitize_text(str(text))))
-
-        return GateContext(context.session_id, report, context.scope, context.lease_token, context.is_held)
-
     async def _refuse(
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
     ) -> ToolResult:
         failure, has_masks = redact_failure(refusal.failure, self._redactor)
-        arguments = self._redactor.checked(recorded_arguments(call.arguments))
+        arguments = self._redactor.checked(recorded_arguments(call))
         has_masks = has_masks or refusal.redacted or refusal.requested_name != call.name
         told = replace(refusal, failure=failure, redacted=has_masks)
         entry = self._registry.get(call.name)
@@ -296,7 +277,7 @@ class ToolRunner:
         except asyncio.CancelledError as error:
             cancelled = error
         if not running.done():
-            cancelled = await _wait_uncancelled(asyncio.ensure_future(_stop(running, cleared))) or cancelled
+            cancelled = await wait_uncancelled(asyncio.ensure_future(_stop(running, cleared))) or cancelled
             if _was_stopped(running):
                 result = _cancelled_result(cleared) if cancelled else _timed_out(cleared, running)
                 return _Execution(self._outcome(cleared, result, began), cancelled)
@@ -360,19 +341,6 @@ async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
         return await cleared.tool.execute(cleared.prepared, context)
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
-
-
-async def _wait_uncancelled(work: "asyncio.Future[Any]") -> _Cancelled:
-    """Wait for work that must not be interrupted; returns the cancellation that came meanwhile."""
-    cancelled: _Cancelled = None
-    while not work.done():
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except Exception:  # noqa: BLE001 - the future has it, for its reader
-            break
-    return cancelled
 
 
 def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> ToolResult:

@@ -67,7 +67,7 @@ def _exit_code(value: Any) -> int:
 
 
 def _bounded_meta(meta: Any, max_bytes: int) -> dict[str, Any]:
-    if not isinstance(meta, dict):
+    if not meta or not isinstance(meta, dict):
         return {}
     size = len(orjson.dumps(meta))
     return meta if size <= max_bytes else {"omitted": f"{size} bytes of details"}

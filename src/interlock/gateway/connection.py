@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from interlock.core.keyed_lock import KeyedLock
+from interlock.core.aio import KeyedLock
 from interlock.core.logging import StructuredLogger
 from interlock.gateway.auth import ClientIdentity
 from interlock.gateway.login_rate_limit import TokenBucket

@@ -25,31 +25,27 @@ class AgentHandler:
         self._sessions = sessions
 
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
-        working = asyncio.ensure_future(self._work(task, lease))
-        hearing = asyncio.ensure_future(cancelled.wait())
         try:
-            await asyncio.wait({working, hearing}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-            shown = self._live.running_text(task.session_id)
-            await _ended(working)
-            if shown is not None and shown.task_id == task.id:
-                await self._keep(task, lease, shown.text)
+            return await self._work(task, lease)
+        except (Exception, asyncio.CancelledError):
+            if not cancelled.is_set():
+                raise
+            await self._store_shown_text(task, lease)
             return FailedOutcome("it was cancelled")
         finally:
-            hearing.cancel()
-            await _ended(working)
             self._live.ended(task)
 
-    async def _keep(self, task: Task, lease: Lease, text: str) -> None:
+    async def _store_shown_text(self, task: Task, lease: Lease) -> None:
         """Store text that was shown before the task was cancelled, so that a reload shows it too."""
+        shown = self._live.running_text(task.session_id)
+        if shown is None or shown.task_id != task.id or not shown.text.strip():
+            return
         try:
             said = await self._sessions.transcript(task.session_id, after_seq=task.message_seq)
-            is_stored = any(each.role is Role.assistant and each.content.startswith(text) for each in said)
-            if is_stored or not text.strip():
+            if any(each.role is Role.assistant and each.content.startswith(shown.text) for each in said):
                 return
             await self._sessions.append_message(
-                task.session_id, Role.assistant, text, scope=task.scope, token=lease.token
+                task.session_id, Role.assistant, shown.text, scope=task.scope, token=lease.token
             )
         except InterlockError as error:
             _log.warning("text_not_kept", session_id=task.session_id, error=str(error))
@@ -72,16 +68,3 @@ class AgentHandler:
                 elif isinstance(event, TaskEnded):
                     outcome = DoneOutcome() if event.status == "done" else FailedOutcome(event.sentence)
         return outcome
-
-
-async def _ended(working: "asyncio.Future[TaskOutcome]") -> None:
-    """Cancel and wait, even in a hurry: leftover work would overlap with the session's next task."""
-    working.cancel()
-    while not working.done():
-        try:
-            await asyncio.wait({working})
-        except asyncio.CancelledError:
-            working.cancel()
-    if not working.cancelled():
-        # Retrieve the exception so that asyncio does not log it.
-        working.exception()

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from interlock.core.aio import Backoff
 from interlock.core.errors import InterlockError, UserError
 from interlock.core.logging import StructuredLogger
 from interlock.db.database import Database
@@ -45,7 +46,7 @@ class ConfirmedAnchor:
 @dataclass(frozen=True, slots=True)
 class _Failure:
     error: str
-    delay: float
+    backoff: Backoff
     retry_at: float
 
 
@@ -111,8 +112,9 @@ class AnchorSender:
 
     def _failed(self, sink: AnchorSink, error: str) -> None:
         before = self._failures.get(sink.name)
-        delay = min(2 * before.delay, LONGEST_RETRY_SECONDS) if before else RETRY_SECONDS
-        self._failures[sink.name] = _Failure(error, delay, time.monotonic() + delay)
+        backoff = before.backoff if before else Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        again_at = time.monotonic() + backoff.next_seconds()
+        self._failures[sink.name] = _Failure(error, backoff, again_at)
         if before is None or before.error != error:
             _log.warning("anchor_not_sent", sink=sink.name, error=error)
 

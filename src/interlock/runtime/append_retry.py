@@ -1,7 +1,6 @@
 """Records events of a process when the store accepts them. The process itself never waits for it."""
 
-import asyncio
-
+from interlock.core.aio import Backoff
 from interlock.core.errors import StatementRefused, StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.log.kinds import SYSTEM_STREAM
@@ -18,7 +17,7 @@ async def append_with_retry(log: EventLog, draft: EventDraft) -> None:
 
     If the reply to a commit is lost, it may have been written: then it is in the log twice, under one id.
     """
-    delay = FIRST_DELAY_SECONDS
+    backoff = Backoff(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
     while True:
         try:
             await log.append(SYSTEM_STREAM, draft)
@@ -28,5 +27,4 @@ async def append_with_retry(log: EventLog, draft: EventDraft) -> None:
             return
         except StoreError as error:
             _log.warning("process_not_recorded_yet", kind=draft.kind, error=str(error))
-        await asyncio.sleep(delay)
-        delay = min(2 * delay, LONGEST_DELAY_SECONDS)
+        await backoff.sleep()

@@ -4,13 +4,13 @@ All other events are in the log already. A subscriber that falls behind is cut o
 log, and asks for the current text again.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
-from interlock.core.unbounded_queue import UnboundedQueue
 from interlock.runtime.bus import (
     Bus,
     BusMessage,
@@ -70,16 +70,16 @@ class LiveSubscription:
     """One subscriber of one session; iterate over it. It ends when cut off."""
 
     def __init__(self) -> None:
-        self._queued: UnboundedQueue[tuple[Task, AgentEvent] | None] = UnboundedQueue()
+        self._queued: asyncio.Queue[tuple[Task, AgentEvent] | None] = asyncio.Queue()
         self.was_cut_off = False
 
     def deliver(self, task: Task, event: AgentEvent) -> bool:
         """Queue an event. False: the subscriber has fallen behind and is removed."""
-        if len(self._queued) >= MAX_WAITING:
+        if self._queued.qsize() >= MAX_WAITING:
             self.was_cut_off = True
             self.end()
             return False
-        self._queued.put((task, event))
+        self._queued.put_nowait((task, event))
         return True
 
     def on_remote_change(self) -> None:
@@ -87,10 +87,10 @@ class LiveSubscription:
 
     def end(self) -> None:
         """End after the events queued so far."""
-        self._queued.put(None)
+        self._queued.put_nowait(None)
 
     async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
-        while (told := await self._queued.next()) is not None:
+        while (told := await self._queued.get()) is not None:
             yield told
 
 

@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar, assert_never
 
+from interlock.core.aio import Backoff, wait_for_event
 from interlock.core.errors import QuestionNotFound, StatementRefused, StoreError, WrongTaskStatus
 from interlock.core.logging import StructuredLogger
 from interlock.db.leases import Lease, Leases
 from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.writer import EventLog, Transaction
-from interlock.runtime.task_attempt import AttemptEnd, AttemptInterrupts, LeaseLost, ResumeLater, attempt
+from interlock.runtime.task_attempt import AttemptEnd, LeaseLost, ResumeLater, TaskAttempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskHandler, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import TaskService
@@ -24,11 +25,11 @@ _log = StructuredLogger(__name__)
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
 # Each one is another attempt, which may cost money.
-MAX_LEFT_OFF = 12
+MAX_STORE_FAILURES = 12
 
 
 class SessionRunner:
-    """Runs sessions. `stop` applies to all sessions that it runs.
+    """Runs sessions. `stop` and `hurry` apply to all sessions that it runs.
 
     With `leases`, a session is released together with the end of its last task; otherwise it is kept.
     """
@@ -51,26 +52,26 @@ class SessionRunner:
         self._backlog = backlog
         self._cancel_grace_seconds = cancel_grace_seconds
         self._stop_grace_seconds = stop_grace_seconds
-        self._cancelled: dict[str, asyncio.Event] = {}
+        self._attempts: dict[str, TaskAttempt] = {}
         # Tasks cancelled here, and by whom: this is written before anything else of such a task.
-        self._withdrawn: dict[str, str] = {}
+        self._cancelled_by: dict[str, str] = {}
         self.stopping = asyncio.Event()
-        self.hurrying = asyncio.Event()
+        self.is_hurrying = False
 
     async def run(self, lease: Lease, begun: Task | None = None) -> bool:
         """Run until there is nothing to do now, or it is stopped. False: the lease was lost.
 
         `begun` is a task that was started together with taking the session.
         """
-        if begun is not None and not await self._go_through(begun, lease):
+        if begun is not None and not await self._make_attempt(begun, lease):
             return False
-        last, left_off = begun.id if begun else "", 0
+        last, failures = begun.id if begun else "", 0
         while not self.stopping.is_set() and not lease.is_released:
             task = await _retry_while_leased(lambda: self._tasks.resumable(lease.stream), lease)
             if task is None:
                 break
-            left_off = left_off + 1 if task.id == last else 0
-            if not await self._work_task(task, lease, left_off):
+            failures = failures + 1 if task.id == last else 0
+            if not await self._work_task(task, lease, failures):
                 return False
             last = task.id
         return True
@@ -78,45 +79,61 @@ class SessionRunner:
     @property
     def at_work(self) -> tuple[str, ...]:
         """The tasks that run right now."""
-        return tuple(self._cancelled)
+        return tuple(self._attempts)
 
     def cancel(self, task_id: str, *, who: str) -> None:
         """Stop a task at once, even if the store is unavailable, and discard its further output."""
-        self._withdrawn[task_id] = who
-        if task_id in self._cancelled:
-            self._cancelled[task_id].set()
+        self._cancelled_by[task_id] = who
+        self._interrupt(task_id)
+
+    def stop(self) -> None:
+        """Begin no further task. Those that run longer than the time of grace are left to others."""
+        self.stopping.set()
+        for attempt in self._attempts.values():
+            attempt.leave(self._stop_grace_seconds)
+
+    def hurry(self) -> None:
+        """Interrupt what runs, and until `take_time` also what begins."""
+        self.is_hurrying = True
+        for attempt in self._attempts.values():
+            attempt.hurry()
+
+    def take_time(self) -> None:
+        self.is_hurrying = False
 
     async def deliver_cancels(self) -> None:
         """Cancel running tasks whose cancellation another process has stored."""
-        if not self._cancelled:
-            return
-        for task_id in await self._backlog.to_stop() & self._cancelled.keys():
-            self._cancelled[task_id].set()
+        if self._attempts:
+            for task_id in await self._backlog.to_stop():
+                self._interrupt(task_id)
 
-    async def _work_task(self, task: Task, lease: Lease, left_off: int) -> bool:
-        """Run a task. `left_off`: how often in a row it was interrupted here by an unavailable store."""
-        if left_off:
-            with suppress(TimeoutError):
-                seconds = min(FIRST_DELAY_SECONDS * 2**left_off, LONGEST_DELAY_SECONDS)
-                await asyncio.wait_for(self.stopping.wait(), seconds)
+    def _interrupt(self, task_id: str) -> None:
+        if (attempt := self._attempts.get(task_id)) is not None:
+            attempt.cancel(self._cancel_grace_seconds)
+
+    async def _work_task(self, task: Task, lease: Lease, failures: int) -> bool:
+        """Run a task. `failures`: how often in a row an unavailable store interrupted it here."""
+        if failures:
+            seconds = min(FIRST_DELAY_SECONDS * 2**failures, LONGEST_DELAY_SECONDS)
+            await wait_for_event(self.stopping, seconds)
         task = await self._start(task, lease)
         if task.status is not TaskStatus.running:
             return True
-        return await self._go_through(task, lease, left_off)
+        return await self._make_attempt(task, lease, failures)
 
-    async def _go_through(self, task: Task, lease: Lease, left_off: int = 0) -> bool:
+    async def _make_attempt(self, task: Task, lease: Lease, failures: int = 0) -> bool:
         """Make one attempt at a running task, and store its outcome."""
-        end = await self._attempted(task, lease)
-        if isinstance(end, ResumeLater) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
+        end = await self._run_attempt(task, lease)
+        if isinstance(end, ResumeLater) and failures >= MAX_STORE_FAILURES and not self.stopping.is_set():
             end = FailedOutcome(
-                f"the store was unavailable {left_off + 1} times in a row while the task ran; retry it"
+                f"the store was unavailable {failures + 1} times in a row while the task ran; retry it"
             )
         if isinstance(end, LeaseLost):
             _log.warning("task_lost", task_id=task.id, session_id=task.session_id, worker=lease.holder)
             return False
         tries = itertools.count()
 
-        async def written_down() -> None:
+        async def store_end() -> None:
             await self._store_cancellation(task.id)
             if next(tries):
                 present = await self._tasks.present(task.id)
@@ -126,31 +143,35 @@ class SessionRunner:
                 if present.is_cancel_requested:
                     await self._end_cancelled(present, lease)
                     return
-            await self._write_down(task, end, lease)
+            await self._store_end(task, end, lease)
 
-        await _retry_while_leased(written_down, lease)
+        await _retry_while_leased(store_end, lease)
         return True
 
-    async def _attempted(self, task: Task, lease: Lease) -> AttemptEnd:
-        cancelled = self._cancelled[task.id] = asyncio.Event()
-        if task.id in self._withdrawn:
-            cancelled.set()
+    async def _run_attempt(self, task: Task, lease: Lease) -> AttemptEnd:
+        attempt = self._attempts[task.id] = TaskAttempt(self._handler, task, lease)
+        if task.id in self._cancelled_by:
+            attempt.cancel(self._cancel_grace_seconds)
+        if self.stopping.is_set():
+            attempt.leave(self._stop_grace_seconds)
+        if self.is_hurrying:
+            attempt.hurry()
         try:
-            return await attempt(self._handler, task, lease, self._signals(cancelled))
+            return await attempt.run()
         finally:
-            del self._cancelled[task.id]
+            del self._attempts[task.id]
 
     async def _start(self, task: Task, lease: Lease) -> Task:
         if task.is_cancel_requested:
             return await _retry_while_leased(lambda: self._end_cancelled(task, lease), lease)
 
-        async def settled() -> None:
+        async def record_interrupted() -> None:
             if task.attempts:
                 await record_interrupted_calls(self._log, task.session_id, token=lease.token)
 
         tries = itertools.count()
 
-        async def started() -> Task:
+        async def start() -> Task:
             if next(tries):
                 # It may have been written with only the reply lost: no other process can have done it.
                 present = await self._tasks.present(task.id)
@@ -159,8 +180,8 @@ class SessionRunner:
             await self._store_cancellation(task.id)
             return await self._tasks.start(task.id, lease)
 
-        await _retry_while_leased(settled, lease)
-        return await _retry_while_leased(started, lease)
+        await _retry_while_leased(record_interrupted, lease)
+        return await _retry_while_leased(start, lease)
 
     async def _end_cancelled(self, task: Task, lease: Lease) -> Task:
         """End a started task that is to stop. The few writes are allowed on a full disk too."""
@@ -168,22 +189,13 @@ class SessionRunner:
         return await self._tasks.end_cancelled(task.id, lease)
 
     async def _store_cancellation(self, task_id: str) -> None:
-        who = self._withdrawn.get(task_id)
+        who = self._cancelled_by.get(task_id)
         if who is not None:
             with suppress(WrongTaskStatus):
                 await self._tasks.cancel(task_id, who=who)
-            self._withdrawn.pop(task_id, None)
+            self._cancelled_by.pop(task_id, None)
 
-    def _signals(self, cancelled: asyncio.Event) -> AttemptInterrupts:
-        return AttemptInterrupts(
-            cancelled=cancelled,
-            cancel_grace_seconds=self._cancel_grace_seconds,
-            stopping=self.stopping,
-            stop_grace_seconds=self._stop_grace_seconds,
-            hurrying=self.hurrying,
-        )
-
-    async def _write_down(self, task: Task, end: AttemptEnd, lease: Lease) -> None:
+    async def _store_end(self, task: Task, end: AttemptEnd, lease: Lease) -> None:
         match end:
             case DoneOutcome():
                 await self._finish(task, TaskStatus.done, "", lease)
@@ -204,10 +216,10 @@ class SessionRunner:
             await self._tasks.finish(task.id, status, reason, lease)
             return
 
-        def leave(transaction: Transaction) -> None:
+        def release(transaction: Transaction) -> None:
             leases.release_within(transaction.connection, lease)
 
-        if await self._tasks.finish_and(leave, task.id, status, reason, lease):
+        if await self._tasks.finish_and(release, task.id, status, reason, lease):
             leases.mark_released(lease)
 
     async def _park(self, task: Task, question_id: str, lease: Lease) -> None:
@@ -222,7 +234,7 @@ T = TypeVar("T")
 
 async def _retry_while_leased(work: Callable[[], Awaitable[T]], lease: Lease) -> T:
     """Retry while the store is unavailable, as long as the lease is held."""
-    delay = FIRST_DELAY_SECONDS
+    backoff = Backoff(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
     while True:
         try:
             return await work()
@@ -230,8 +242,5 @@ async def _retry_while_leased(work: Callable[[], Awaitable[T]], lease: Lease) ->
             raise
         except StoreError as error:
             _log.warning("store_is_waited_for", session_id=lease.stream, error=str(error))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(lease.lost.wait(), delay)
-            if lease.lost.is_set():
+            if await backoff.wait_for(lease.lost):
                 raise
-            delay = min(2 * delay, LONGEST_DELAY_SECONDS)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from interlock.core.aio import Backoff
 from interlock.core.errors import StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.log.event import Event
@@ -101,7 +102,8 @@ class WorkerSupervisor:
             await asyncio.gather(*places, return_exceptions=True)
 
     async def _fill(self, place: int, scope: EventScope) -> None:
-        starts, crashes, pause = 0, 0, self._limits.restart_seconds
+        starts, crashes = 0, 0
+        backoff = Backoff(self._limits.restart_seconds, self._limits.max_restart_seconds)
         while not self._stopping.is_set():
             starts += 1
             began = time.monotonic()
@@ -109,14 +111,13 @@ class WorkerSupervisor:
             if self._stopping.is_set():
                 return
             if time.monotonic() - began >= self._limits.stable_seconds:
-                crashes, pause = 0, self._limits.restart_seconds
+                crashes = 0
+                backoff.reset()
             crashes += 1
             if crashes >= self._limits.max_crashes:
                 await self._give_up(place, crashes, code, scope)
                 return
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
-            pause = min(2 * pause, self._limits.max_restart_seconds)
+            await backoff.wait_for(self._stopping)
 
     async def _one_run(self, place: int, starts: int, scope: EventScope) -> int:
         began = time.monotonic()

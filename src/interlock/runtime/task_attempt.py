@@ -5,11 +5,7 @@ attempts, or two tasks of a session at once, would be worse than one that hangs.
 """
 
 import asyncio
-import math
-import time
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from interlock.core.errors import InterlockError, SessionFenced, SessionNotFound, is_transient
 from interlock.core.logging import StructuredLogger
@@ -42,89 +38,95 @@ class LeaseLost:
 AttemptEnd = TaskOutcome | ResumeLater | LeaseLost
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptInterrupts:
-    """What can end an attempt from outside, each with the time the handler has to end by itself."""
+class TaskAttempt:
+    """The handler runs in the asyncio task that awaits `run`.
 
-    cancelled: asyncio.Event
-    cancel_grace_seconds: float
-    stopping: asyncio.Event
-    stop_grace_seconds: float
-    hurrying: asyncio.Event
+    Others interrupt it by `cancel`, `leave`, `hurry` or the loss of the lease: that cancels the asyncio
+    task, and `run` takes it back, as `asyncio.timeout` does.
+    """
 
-    def graces(self) -> dict[asyncio.Event, float]:
-        return {
-            self.cancelled: self.cancel_grace_seconds,
-            self.stopping: self.stop_grace_seconds,
-            self.hurrying: 0.0,
-        }
+    def __init__(self, handler: TaskHandler, task: Task, lease: Lease) -> None:
+        self._handler = handler
+        self._task = task
+        self._lease = lease
+        self._cancelled = asyncio.Event()
+        self._is_left = False
+        self._timers: list[asyncio.TimerHandle] = []
+        self._interrupts = 0
+        self._working: asyncio.Task[object] | None = None
 
+    def cancel(self, grace_seconds: float) -> None:
+        """The task was cancelled. The handler may use the time of grace to store what is left."""
+        if not self._cancelled.is_set():
+            self._cancelled.set()
+            self._interrupt_in(0)
+            self._interrupt_in(grace_seconds)
 
-async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: AttemptInterrupts) -> AttemptEnd:
-    work = asyncio.create_task(_handled(handler, task, lease, signals.cancelled))
-    try:
-        await _until_it_must_end(work, lease, signals)
-        was_left_off = not work.done() and signals.stopping.is_set() and not signals.cancelled.is_set()
-        await _end(work, task)
-    except asyncio.CancelledError:
-        # The session must not be released while part of the work still runs.
-        await _end_for_sure(work, task)
-        raise
-    outcome = _outcome(work, task)
-    if lease.lost.is_set():
-        return LeaseLost()
-    return ResumeLater() if was_left_off and isinstance(outcome, FailedOutcome) else outcome
+    def leave(self, grace_seconds: float) -> None:
+        """The worker stops. What is not done within the time of grace is left to another attempt."""
+        if not self._is_left:
+            self._is_left = True
+            self._interrupt_in(grace_seconds)
 
+    def hurry(self) -> None:
+        """Nothing more is waited for."""
+        self._interrupt_in(0)
 
-async def _handled(handler: TaskHandler, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
-    return await handler.handle(task, lease, cancelled)
+    async def run(self) -> AttemptEnd:
+        self._working = asyncio.current_task()
+        before = 0 if self._working is None else self._working.cancelling()
+        error: BaseException | None = None
+        outcome: object = None
+        with self._lease.lost.calling(self.hurry):
+            try:
+                outcome = await self._handler.handle(self._task, self._lease, self._cancelled)
+            except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - it becomes the outcome
+                error = raised
+            finally:
+                is_cancelled_itself = self._take_back() > before
+        if is_cancelled_itself:
+            raise asyncio.CancelledError
+        end = _outcome(self._task, outcome, error)
+        if self._lease.lost.is_set():
+            return LeaseLost()
+        is_left = self._is_left and self._interrupts and not self._cancelled.is_set()
+        return ResumeLater() if is_left and isinstance(end, FailedOutcome) else end
 
+    def _interrupt_in(self, seconds: float) -> None:
+        """Always by the event loop: a cancellation from within the handler's own step could come late."""
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, self._interrupt))
 
-async def _until_it_must_end(
-    work: "asyncio.Task[TaskOutcome]", lease: Lease, signals: AttemptInterrupts
-) -> None:
-    graces = signals.graces()
-    subscribers: dict[asyncio.Future[Any], asyncio.Event] = {
-        asyncio.ensure_future(event.wait()): event for event in (lease.lost, *graces)
-    }
-    deadline = math.inf
-    try:
-        while not work.done() and not lease.lost.is_set() and time.monotonic() < deadline:
-            remaining = None if deadline == math.inf else deadline - time.monotonic()
-            silent = {subscriber for subscriber in subscribers if not subscriber.done()}
-            heard, _ = await asyncio.wait(
-                {work, *silent}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED
-            )
-            for event in {subscribers[subscriber] for subscriber in heard & silent} & graces.keys():
-                deadline = min(deadline, time.monotonic() + graces[event])
-    finally:
-        for subscriber in subscribers:
-            subscriber.cancel()
+    def _interrupt(self) -> None:
+        if self._working is not None:
+            self._interrupts += 1
+            self._working.cancel()
+            loop = asyncio.get_running_loop()
+            self._timers.append(loop.call_later(STUBBORN_SECONDS, self._insist, self._interrupts))
 
-
-async def _end(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:
-    while not work.done():
-        work.cancel()
-        await asyncio.wait({work}, timeout=STUBBORN_SECONDS)
-        if not work.done():
+    def _insist(self, interrupts: int) -> None:
+        if interrupts == self._interrupts:
+            task = self._task
             _log.warning("handler_does_not_end", task_id=task.id, session_id=task.session_id)
+            self._interrupt()
+
+    def _take_back(self) -> int:
+        """Take back the cancellations of this attempt; returns how many others there are."""
+        for timer in self._timers:
+            timer.cancel()
+        if self._working is None:
+            return 0
+        for _ in range(self._interrupts):
+            self._working.uncancel()
+        return self._working.cancelling()
 
 
-async def _end_for_sure(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:
-    while not work.done():
-        with suppress(asyncio.CancelledError):
-            await _end(work, task)
-
-
-def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> AttemptEnd:
-    if work.cancelled():
-        return FailedOutcome("it was interrupted")
-    error = work.exception()
+def _outcome(task: Task, outcome: object, error: BaseException | None) -> AttemptEnd:
+    if isinstance(outcome, DoneOutcome | FailedOutcome | WaitingOutcome):
+        return outcome
     if error is None:
-        outcome: object = work.result()
-        if isinstance(outcome, DoneOutcome | FailedOutcome | WaitingOutcome):
-            return outcome
         return FailedOutcome("it ended without a result")
+    if isinstance(error, asyncio.CancelledError):
+        return FailedOutcome("it was interrupted")
     if isinstance(error, SessionFenced | SessionNotFound):
         return LeaseLost()
     if is_transient(error):

@@ -37,9 +37,9 @@ TaskOutcome = DoneOutcome | FailedOutcome | WaitingOutcome
 class TaskHandler(Protocol):
     """Works on a task: writes under `lease.token` and in `task.scope`, and keeps to `task.mode`.
 
-    When `cancelled` is set it should end soon and return anything; after a grace period its coroutine is
-    cancelled, or at once when the lease is lost. More than one attempt means: resume from the log. Calls
-    left open by a dead worker have been settled before.
+    Its coroutine is cancelled when it must end. If `cancelled` is set by then, the task itself was
+    cancelled: the handler has a grace period to store what is left, and may return anything. More than one
+    attempt means: resume from the log. Calls left open by a dead worker have been settled before.
     """
 
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome: ...

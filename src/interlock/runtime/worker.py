@@ -10,9 +10,9 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
+from interlock.core.aio import wait_for_event
 from interlock.core.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError, TaskNotFound
 from interlock.core.logging import StructuredLogger
 from interlock.db.leases import Leases
@@ -79,7 +79,7 @@ class Worker:
             cancel_grace_seconds=limits.cancel_grace_seconds,
             stop_grace_seconds=limits.stop_grace_seconds,
         )
-        self._stopping, self._hurrying = self._work.stopping, self._work.hurrying
+        self._stopping = self._work.stopping
         self._wake = asyncio.Event()
         self._sessions: dict[str, asyncio.Task[None]] = {}
         self._cooling: dict[str, float] = {}
@@ -107,27 +107,21 @@ class Worker:
                 await self._pass_on_cancels()
                 await self._rest()
         finally:
-            self._stopping.set()
-            self._hurrying.set()
+            self._work.stop()
+            self._work.hurry()
             subscribers.cancel()
             telling.cancel()
             await asyncio.gather(subscribers, telling, *self._sessions.values(), return_exceptions=True)
 
     async def _rest(self) -> None:
-        """Wait for a notification.
-
-        Not `wait_for`: in Python 3.11 it loses a cancellation that arrives with it.
-        """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.poll_seconds):
-                await self._wake.wait()
+        await wait_for_event(self._wake, self._limits.poll_seconds)
 
     def stop(self) -> None:
         """Take nothing new.
 
         Running tasks may finish; those that take too long are left to another worker.
         """
-        self._stopping.set()
+        self._work.stop()
         self._wake.set()
 
     @property

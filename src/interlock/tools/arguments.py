@@ -49,10 +49,12 @@ class ArgumentValidator:
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Check, and convert 2.0 to 2 where the schema wants an integer: JSON does not distinguish them."""
         self.check(arguments)
-        for name in self._whole_numbers & arguments.keys():
-            if isinstance(value := arguments[name], float) and value.is_integer():
-                arguments[name] = int(value)
-        return arguments
+        whole = {
+            name: int(value)
+            for name in self._whole_numbers & arguments.keys()
+            if isinstance(value := arguments[name], float) and value.is_integer()
+        }
+        return arguments | whole if whole else arguments
 
 
 def _whole_numbers(schema: Mapping[str, Any]) -> frozenset[str]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from interlock.agent.budget import PriceTable
 from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.definitions import AgentDirectory
-from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
 from interlock.agent.prompt_builder import PromptBuilder
 from interlock.agent.resume import describe_unanswered_calls
@@ -169,7 +168,6 @@ def open_agent_runtime(
 
 def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: ConfiguredModels) -> AgentServices:
     settings = runtime.settings
-    limits = ControlLimits.of(settings.control)
     return AgentServices(
         database=runtime.database,
         sessions=runtime.sessions,
@@ -178,8 +176,8 @@ def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: Configured
         prompts=prompts,
         redactor=runtime.redactor,
         provider_of=models.open,
-        breakers=CircuitBreakers(limits),
-        limits=limits,
+        breakers=CircuitBreakers(settings.control),
+        limits=settings.control,
         prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
         context_tokens=settings.context_tokens,
         tool_choice=settings.tool_choice,

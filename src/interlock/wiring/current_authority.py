@@ -10,7 +10,7 @@ from typing import Any
 from interlock.config.modes import ToolMode, looser_than, stricter
 from interlock.core.errors import PreconditionFailed
 from interlock.db.database import Database
-from interlock.gates.runner import CallContext
+from interlock.gates.gate import CallContext
 from interlock.log.stream_appender import WritePrecondition
 from interlock.policy.authority import Authority, AuthorityCache
 from interlock.policy.authority_inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching

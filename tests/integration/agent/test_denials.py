@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -117,7 +116,7 @@ async def test_a_call_that_is_not_run_is_told_by_the_tool_s_own_name(harness):
     harness.runtime.registry.register(
         DeclaredTool("slow", aliases=("crawl",), effect=Effect.exec, run=crawl)
     )
-    harness.limits = replace(harness.limits, max_wall_seconds=0.5)
+    harness.limits = harness.limits.model_copy(update={"max_wall_seconds": 0.5})
     session = await harness.session(ToolMode.chat_safe)
     await harness.run(session, "go", json.dumps({"tool_calls": [{"name": "crawl", "arguments": {}}] * 2}))
     messages = await harness.runtime.sessions.transcript(session)

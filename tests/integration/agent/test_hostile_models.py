@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from interlock.agent.events import TaskEnded, ToolCallInfo, ToolResultInfo
-from interlock.agent.limits import ControlLimits
 from interlock.config.modes import ToolMode
 from interlock.models.message_encoding import encode_message
 from interlock.models.provider import (
@@ -23,6 +22,7 @@ from interlock.models.provider import (
 from interlock.sessions.models import Role
 from tests.harness.agent_loop import SECRET
 from tests.harness.model_request_checks import message_faults
+from tests.harness.task_limits import task_limits
 from tests.integration.agent.test_loop import of
 
 READ = '{"path": "."}'
@@ -116,7 +116,7 @@ async def test_text_that_no_store_can_hold_is_made_storable(harness):
 
 
 async def test_a_model_that_never_ends_is_stopped_when_the_tasks_time_is_up(harness):
-    harness.limits = ControlLimits(max_wall_seconds=0.2)
+    harness.limits = task_limits(max_wall_seconds=0.2)
     session = await harness.session(ToolMode.chat_safe)
     events = await asyncio.wait_for(harness.run(session, "go", NeverEnds()), 20)
     ended = events[-1]
@@ -127,7 +127,7 @@ async def test_a_model_that_never_ends_is_stopped_when_the_tasks_time_is_up(harn
 
 
 async def test_calls_of_a_turn_are_not_begun_when_the_tasks_time_is_up(harness):
-    harness.limits = ControlLimits(max_wall_seconds=0.3)
+    harness.limits = task_limits(max_wall_seconds=0.3)
     session = await harness.session()
     writes = [
         {"name": "write_file", "arguments": {"path": f"{number}.txt", "content": "x"}}

@@ -2,7 +2,6 @@
 
 import json
 from contextlib import aclosing
-from dataclasses import replace
 
 import pytest
 
@@ -59,7 +58,7 @@ async def test_after_the_third_refusal_in_a_row_the_model_answers_without_tools(
 
 async def test_the_same_refused_call_is_no_lack_of_progress(harness):
     """Otherwise it would end the task with an error before the limit on refusals lets the model answer."""
-    harness.limits = replace(harness.limits, max_denials=5)
+    harness.limits = harness.limits.model_copy(update={"max_denials": 5})
     session = await harness.session()
     model = Listening(*[REFUSED[0]] * 5, "msg:I may not.")
     events = await harness.run(session, "read", model)
@@ -97,7 +96,7 @@ async def test_calls_of_the_last_turn_are_answered_and_not_run(harness, text):
 
 
 async def test_without_a_turn_left_the_limit_of_turns_ends_it(harness):
-    harness.limits = replace(harness.limits, max_turns=3)
+    harness.limits = harness.limits.model_copy(update={"max_turns": 3})
     session = await harness.session()
     events = await harness.run(session, "go", "\n".join([*REFUSED, "msg:never"]))
     assert (events[-1].status, events[-1].limit) == ("failed", "max_turns")

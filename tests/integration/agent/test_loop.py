@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -14,12 +16,17 @@ from interlock.agent.events import (
     ToolResultInfo,
     TurnCompleted,
 )
-from interlock.agent.limits import ControlLimits
+from interlock.agent.loop import AgentLoop
 from interlock.config.modes import ToolMode
+from interlock.core.errors import StoreUnavailable
 from interlock.redaction.redactor import MARK
 from interlock.sessions.models import Role
+from interlock.tools.result import ToolResult
+from interlock.tools.tool import Effect
 from interlock.wiring.projections import verify
 from tests.harness.agent_loop import SECRET
+from tests.harness.task_limits import task_limits
+from tests.harness.tools import DeclaredTool
 
 
 def of(kind: type, events: list) -> list:
@@ -111,7 +118,7 @@ async def test_agent_yields_tool_denied_event(harness):
 
 
 async def test_a_limit_of_turns_ends_it_with_a_sentence(harness):
-    harness.limits = ControlLimits(max_turns=3)
+    harness.limits = task_limits(max_turns=3)
     session = await harness.session()
     for index in range(6):
         (harness.root / f"{index}.txt").write_text(str(index))
@@ -188,7 +195,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistakes", MISTAKES.values(), ids=list(MISTAKES))
 async def test_what_a_model_asks_for_wrongly_opens_no_circuit(harness, mistakes):
-    harness.limits = ControlLimits(max_repeats=99)
+    harness.limits = task_limits(max_repeats=99)
     (harness.root / "folder").mkdir()
     (harness.root / "a.txt").write_text("the content\n")
     (harness.root / "a.bin").write_bytes(bytes(range(256)))
@@ -241,6 +248,81 @@ async def test_a_cancelled_task_stops_its_running_call(harness):
         await running
     roles = [message.role for message in await harness.runtime.sessions.transcript(session)]
     assert roles == [Role.user, Role.assistant, Role.tool]
+
+
+@contextmanager
+def counted_tasks():
+    """The names of the coroutines that become asyncio tasks."""
+    loop, names = asyncio.get_running_loop(), []
+
+    def make(loop, coroutine, **more):
+        names.append(getattr(coroutine, "__qualname__", ""))
+        return asyncio.Task(coroutine, loop=loop, **more)
+
+    loop.set_task_factory(make)
+    try:
+        yield names
+    finally:
+        loop.set_task_factory(None)
+
+
+async def test_a_task_of_single_reads_is_one_asyncio_task(harness):
+    (harness.root / "a.txt").write_text("the content\n")
+    session = await harness.session()
+    script = "\n".join([*(call("read_file", path="a.txt", offset=number) for number in range(8)), "msg:ok"])
+    with counted_tasks() as names:
+        events = await harness.run(session, "go", script)
+    assert len(of(ToolResultInfo, events)) == 8
+    assert events[-1] == TaskEnded("done")
+    assert [name for name in names if name] == ["AgentLoop.run_task"]
+
+
+async def test_reads_of_one_turn_run_together_and_what_changes_something_alone(harness):
+    running, most = set(), {}
+
+    def tool(name: str, effect: Effect) -> DeclaredTool:
+        async def run(_arguments, context):
+            running.add(context.call_id)
+            await asyncio.sleep(0.05)
+            most[name] = max(most.get(name, 0), len(running))
+            running.discard(context.call_id)
+            return ToolResult()
+
+        return DeclaredTool(name, effect=effect, run=run)
+
+    harness.runtime.registry.register(tool("look", Effect.read))
+    harness.runtime.registry.register(tool("change", Effect.write))
+    session = await harness.session()
+    names = ["look", "look", "look", "change", "change", "look"]
+    model = json.dumps([{"tool_calls": [{"name": name, "arguments": {}} for name in names]}, "msg:ok"])
+    events = await harness.run(session, "go", model)
+    assert [result.tool_name for result in of(ToolResultInfo, events)] == names
+    assert most == {"look": 3, "change": 1}
+
+
+async def test_between_turns_the_work_waits_for_its_reader(harness):
+    """Whoever stops reading after a turn stops the task there."""
+    session = await harness.session()
+    script = "\n".join([call("list_files"), call("list_files", limit=5), "msg:done"])
+    async with aclosing(harness.loop(script).handle_message(session, "go")) as events:
+        async for event in events:
+            if isinstance(event, TurnCompleted):
+                await asyncio.sleep(0.2)
+                break
+    assert len(harness.event_rows(session, "tool_call.started")) == 1
+
+
+async def test_an_error_of_the_work_reaches_its_reader(harness):
+    session = await harness.session()
+
+    async def fails(_session_id, _mode, _earlier):
+        raise StoreUnavailable("the store is away")
+
+    loop = harness.loop("msg:never")
+    services = replace(loop._services, prompts=loop._services.prompts.with_inputs(fails))
+    with pytest.raises(StoreUnavailable):
+        async for _ in AgentLoop(services).handle_message(session, "go"):
+            pass
 
 
 async def test_the_log_of_all_this_verifies(harness):

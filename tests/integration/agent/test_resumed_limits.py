@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from contextlib import aclosing
-from dataclasses import replace
 
 import pytest
 
@@ -44,7 +43,7 @@ def reached(harness, session: str) -> dict:
 
 
 async def test_the_turns_of_before_count(harness):
-    harness.limits = replace(harness.limits, max_turns=3)
+    harness.limits = harness.limits.model_copy(update={"max_turns": 3})
     model = "\n".join(call("list_files", limit=number) for number in range(1, 9))
     session = await begun(harness, model, 2)
     events = await gone_on(harness, session, model)
@@ -70,7 +69,7 @@ async def test_the_tokens_of_before_count(harness):
         json.loads(row[4])["input_tokens"] + json.loads(row[4])["output_tokens"]
         for row in harness.event_rows(session, "turn.completed")
     )
-    harness.limits = replace(harness.limits, max_tokens=spent)
+    harness.limits = harness.limits.model_copy(update={"max_tokens": spent})
     events = await gone_on(harness, session, model)
     assert events[-1].limit == "max_tokens"
     assert of(TurnCompleted, events) == []

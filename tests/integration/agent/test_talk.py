@@ -127,7 +127,7 @@ async def test_an_interrupt_cancels_the_task_at_work_and_nothing_after_it(tmp_pa
         os.kill(os.getpid(), signal.SIGINT)
         assert (await saying).status is TaskStatus.cancelled
         # Whoever interrupts a task twice does not wait for it; that is over with the task.
-        talk._work.hurrying.set()
+        talk._work.hurry()
         await harness.agent_runtime.runtime.sessions.choose_model(session, "demo", who="test")
         for _ in range(2):
             assert (await talk.say("hello")).status is TaskStatus.done

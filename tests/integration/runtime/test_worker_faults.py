@@ -226,7 +226,7 @@ async def test_a_task_whose_store_was_away_is_gone_on_with(harness):
 
 async def test_a_store_that_is_away_again_and_again_fails_the_task_in_the_end(harness, monkeypatch):
     """Each attempt may ask a model that costs money."""
-    monkeypatch.setattr(session_runner, "MAX_LEFT_OFF", 3)
+    monkeypatch.setattr(session_runner, "MAX_STORE_FAILURES", 3)
     session, attempts = await harness.session(), []
 
     async def handling(task, lease, cancelled):

@@ -2,11 +2,14 @@
 
 from decimal import Decimal
 
+import orjson
+
 from interlock.agent.budget import FREE, Price, PriceTable
 from interlock.agent.limit_tracker import LimitTracker, PriorUsage
-from interlock.agent.limits import ControlLimits
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.tools.result import ToolFailure, ToolResult
+from tests.harness.task_limits import task_limits
 
 
 class Clock:
@@ -17,9 +20,18 @@ class Clock:
         return self.now
 
 
-def control(limits: ControlLimits | None = None, clock: Clock | None = None, **more) -> LimitTracker:
+def control(limits: TaskLimitSettings | None = None, clock: Clock | None = None, **more) -> LimitTracker:
     given = {"model": "m", "prices": PriceTable({}), "used": PriorUsage(), **more}
-    return LimitTracker(limits or ControlLimits(), clock=clock or Clock(), **given)
+    return LimitTracker(limits or task_limits(), clock=clock or Clock(), **given)
+
+
+def content_of(result: ToolResult) -> str:
+    """The tool message of a result."""
+    return orjson.dumps(result.as_dict()).decode()
+
+
+def ended(task: LimitTracker, tool_name: str, arguments: str, result: ToolResult, **more):
+    return task.call_ended(tool_name, arguments, content_of(result), result.failure, **more)
 
 
 def failed(

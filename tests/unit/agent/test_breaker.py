@@ -20,12 +20,12 @@ from interlock.agent.circuit_breaker import (
     model_circuit_open_error,
     tool_circuit_open_failure,
 )
-from interlock.agent.limits import ControlLimits
 from interlock.agent.retries import TurnRetries
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.log.task_events import CircuitClosed, CircuitHalfOpen, CircuitOpened
 from interlock.models.provider import ModelFault
 from interlock.tools.result import ToolResult
+from tests.harness.task_limits import task_limits
 from tests.unit.agent.controlled import DENIED, Clock, failed
 
 KEY = CircuitKey(model="m")
@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def breakers(clock) -> CircuitBreakers:
-    return CircuitBreakers(ControlLimits(), clock)
+    return CircuitBreakers(task_limits(), clock)
 
 
 def fail(breakers: CircuitBreakers, times: int, error_class: str = SERVER, key: CircuitKey = KEY) -> list:
@@ -217,13 +217,13 @@ def test_what_stands_for_a_model_that_is_left_alone_is_waited_for(breakers, cloc
         "the model 'm' failed 5 times in a row (server); it is not called for another 20 seconds "
         "(CONTROL_CIRCUIT_SECONDS)"
     )
-    assert TurnRetries(ControlLimits()).next_delay(error, shown=False) == 20
+    assert TurnRetries(task_limits()).next_delay(error, shown=False) == 20
 
 
 def test_a_key_that_is_refused_is_not_waited_for(breakers):
     fail(breakers, 5, ModelFault.auth.value)
     error = model_circuit_open_error("m", breakers.allows(KEY))
-    assert TurnRetries(ControlLimits()).next_delay(error, shown=False) is None
+    assert TurnRetries(task_limits()).next_delay(error, shown=False) is None
 
 
 def test_who_finds_a_model_left_alone_is_told_what_was_wrong_with_it(breakers):
@@ -272,7 +272,7 @@ class AnyBreaker(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.limits = ControlLimits(circuit_failures=3, circuit_seconds=10)
+        self.limits = task_limits(circuit_failures=3, circuit_seconds=10)
         self.breakers = CircuitBreakers(self.limits, self.clock)
         self.state = "closed"
         self.opened_at = 0.0

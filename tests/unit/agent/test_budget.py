@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.budget import NO_COST, Price, PriceTable, UsageCost, UsageTotals
+from interlock.agent.budget import NO_COST, Price, PriceTable, UsageCost, UsageTotals, need_usage_totals
 from interlock.agent.limit_tracker import PriorUsage
-from interlock.agent.limits import ControlLimits
 from interlock.core.token_usage import TokenUsage
+from tests.harness.task_limits import task_limits
 from tests.unit.agent.controlled import PRICES, control
 
 
@@ -33,7 +33,7 @@ def test_built_in_models_are_free_unless_priced():
 
 
 def test_the_turn_that_crosses_the_limit_is_the_last():
-    task = control(ControlLimits(max_tokens=100))
+    task = control(task_limits(max_tokens=100))
     assert task.before_turn() is None
     task.reply_received(TokenUsage(60, 39))
     assert task.before_turn() is None
@@ -49,14 +49,14 @@ def test_the_turn_that_crosses_the_limit_is_the_last():
 
 def test_tokens_used_before_a_restart_count():
     used = PriorUsage(turns=3, spent=UsageCost(99))
-    task = control(ControlLimits(max_tokens=100), used=used)
+    task = control(task_limits(max_tokens=100), used=used)
     assert task.before_turn() is None
     task.reply_received(TokenUsage(1, 0))
     assert task.before_turn().reached == 100
 
 
 def test_money_of_the_task():
-    task = control(ControlLimits(max_cost=Decimal("0.05")), prices=PRICES)
+    task = control(task_limits(max_cost=Decimal("0.05")), prices=PRICES)
     assert task.before_turn() is None
     task.reply_received(TokenUsage(1996, 4500))
     assert task.spent == UsageCost(6496, Decimal("0.04999"))
@@ -79,10 +79,10 @@ def test_money_of_the_task():
 )
 def test_budgets_beyond_the_task_are_kept_by_what_the_log_tells(limit, whose, advice):
     money = limit.endswith("cost")
-    limits = ControlLimits(**{limit: Decimal(5) if money else 1000})
+    limits = task_limits(**{limit: Decimal(5) if money else 1000})
     spent = (lambda amount: UsageCost(0, Decimal(amount) / 200)) if money else UsageCost
     task = control(limits, prices=PRICES)
-    assert limits.need_usage_totals
+    assert need_usage_totals(limits)
     assert task.before_turn(UsageTotals(**{whose: spent(999)})) is None
     stop = task.before_turn(UsageTotals(**{whose: spent(1000)}))
     assert stop.limit == limit
@@ -91,7 +91,7 @@ def test_budgets_beyond_the_task_are_kept_by_what_the_log_tells(limit, whose, ad
 
 
 def test_between_two_readings_of_the_log_the_tasks_own_turns_are_added():
-    task = control(ControlLimits(max_session_tokens=1000))
+    task = control(task_limits(max_session_tokens=1000))
     assert task.before_turn(UsageTotals(session=UsageCost(900))) is None
     task.reply_received(TokenUsage(60, 0))
     assert task.before_turn() is None
@@ -101,19 +101,19 @@ def test_between_two_readings_of_the_log_the_tasks_own_turns_are_added():
 
 
 def test_a_budget_of_the_session_is_not_forgotten_by_who_forgets_to_ask_the_log():
-    task = control(ControlLimits(max_session_tokens=1000))
+    task = control(task_limits(max_session_tokens=1000))
     with pytest.raises(ValueError, match="what was spent before"):
         task.before_turn()
 
 
 def test_without_such_limits_nobody_asks_the_log():
-    assert not ControlLimits(max_cost=Decimal(1)).need_usage_totals
+    assert not need_usage_totals(task_limits(max_cost=Decimal(1)))
     assert control().before_turn() is None
 
 
 @pytest.mark.parametrize("limit", ["max_cost", "max_session_cost", "max_day_cost"])
 def test_a_model_without_a_price_is_not_asked_where_money_is_limited(limit):
-    stop = control(ControlLimits(**{limit: Decimal(5)}), model="new").before_turn(UsageTotals())
+    stop = control(task_limits(**{limit: Decimal(5)}), model="new").before_turn(UsageTotals())
     assert stop.limit == limit
     assert stop.sentence == (
         f"CONTROL_{limit.upper()} limits costs, but the model 'new' has no price in "
@@ -130,7 +130,7 @@ def test_a_model_without_a_price_is_not_asked_where_money_is_limited(limit):
     ],
 )
 def test_what_cannot_be_counted_is_not_taken_for_nothing(limit, more, whose):
-    task = control(ControlLimits(**{limit: Decimal(5)}), prices=PRICES, **more)
+    task = control(task_limits(**{limit: Decimal(5)}), prices=PRICES, **more)
     stop = task.before_turn(UsageTotals(session=UsageCost(1, None), day=UsageCost(1, None)))
     assert f"{whose} has no price" in stop.sentence
 
@@ -148,7 +148,7 @@ usages = st.lists(st.builds(TokenUsage, st.integers(0, 10_000), st.integers(0, 1
 @given(usages, st.integers(1, 100_000), st.integers(0, 50_000))
 def test_any_task_stops_at_the_first_turn_after_its_tokens_are_used(replies, allowed, before):
     task = control(
-        ControlLimits(max_tokens=allowed, max_turns=1000, max_session_tokens=allowed + before),
+        task_limits(max_tokens=allowed, max_turns=1000, max_session_tokens=allowed + before),
     )
     total = 0
     for turn, usage in enumerate(replies):

@@ -1,6 +1,5 @@
 """Turns, time, and what every limit has in common: an event, and a sentence with the setting's name."""
 
-from dataclasses import fields
 from decimal import Decimal
 
 import pytest
@@ -8,34 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.budget import UsageCost, UsageTotals
-from interlock.agent.limit_stops import LimitStop, format_duration
-from interlock.agent.limit_tracker import PastCall, PriorUsage
-from interlock.agent.limits import ControlLimits
-from interlock.agent.repetition import arguments_fingerprint
+from interlock.agent.limit_tracker import PastCall, PriorUsage, arguments_fingerprint
+from interlock.agent.limits import LimitStop, format_duration
 from interlock.config.limits import TaskLimitSettings
 from interlock.config.settings_report import setting_names
 from interlock.core.errors import ErrorCode
 from interlock.core.token_usage import TokenUsage
 from interlock.log.kinds import KINDS
 from interlock.tools.result import ToolResult
-from tests.unit.agent.controlled import DENIED, PRICES, Clock, control, failed
+from tests.harness.task_limits import task_limits
+from tests.unit.agent.controlled import DENIED, PRICES, Clock, content_of, control, ended, failed
 
 
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-def test_the_limits_are_those_of_the_settings():
-    assert ControlLimits.of(TaskLimitSettings()) == ControlLimits()
-    assert {field.name for field in fields(ControlLimits)} == set(TaskLimitSettings.model_fields) - {
-        "prices"
-    }
-
-
-def test_limits_follow_their_variables(monkeypatch):
-    monkeypatch.setenv("CONTROL_MAX_TURNS", "7")
-    assert ControlLimits.of(TaskLimitSettings()).max_turns == 7
 
 
 def test_fifty_turns_and_not_one_more():
@@ -92,19 +78,11 @@ def test_a_wait_that_does_not_fit_is_not_begun(clock):
     )
 
 
-def test_a_call_that_waits_for_an_answer_has_not_ended():
-    task = control()
-    asked = ToolResult(question_id="q1")
-    for _ in range(5):
-        task.before_turn()
-        assert task.call_ended("ask_user", "x", asked) is None
-
-
 def test_a_refusal_is_told_before_a_repetition():
     task = control()
     for _ in range(3):
         task.before_turn()
-        task.call_ended("write_file", "same", DENIED)
+        ended(task, "write_file", "same", DENIED)
     assert task.refusal_limit.limit == "max_denials"
 
 
@@ -112,7 +90,7 @@ def test_a_name_that_a_model_made_up_cannot_forge_lines():
     task = control()
     for _ in range(3):
         task.before_turn()
-        stop = task.call_ended("x\n\x1b[2J" + "y" * 500, "same", failed(ErrorCode.TOOL_NOT_FOUND))
+        stop = ended(task, "x\n\x1b[2J" + "y" * 500, "same", failed(ErrorCode.TOOL_NOT_FOUND))
     assert "call of x\\x0a\\x1b[2Jyyy" in stop.sentence
     assert len(stop.sentence) < 400
     assert stop.event.tool_name.isprintable()
@@ -125,7 +103,7 @@ def every_stop() -> list[LimitStop]:
     spent = UsageCost(10, Decimal(9))
 
     def over(limit: str, allowed: object) -> LimitStop | None:
-        limits = ControlLimits(**{limit: allowed})
+        limits = task_limits(**{limit: allowed})
         return control(limits, prices=PRICES, used=PriorUsage(spent=spent)).before_turn(
             UsageTotals(spent, spent)
         )
@@ -148,7 +126,7 @@ def every_stop() -> list[LimitStop]:
 def test_every_limit_is_an_event_and_a_sentence_that_names_its_setting():
     stops = every_stop()
     assert {stop.limit for stop in stops} == {
-        field.name for field in fields(ControlLimits) if field.name.startswith("max_")
+        name for name in TaskLimitSettings.model_fields if name.startswith("max_")
     } - {"max_retries", "max_retry_seconds", "max_retry_after_seconds"}
     for stop in stops:
         assert f"CONTROL_{stop.limit.upper()}" in setting_names()
@@ -206,11 +184,9 @@ def test_a_restart_at_any_moment_changes_no_decision(turns, restart):
             result = results[outcome]
             past.append(
                 PastCall.from_transcript(
-                    pieces.turns, "read_file", f'{{"path": "{argument}"}}', result.as_dict()
+                    pieces.turns, "read_file", f'{{"path": "{argument}"}}', content_of(result)
                 )
             )
-            assert pieces.call_ended("read_file", made, result) == whole.call_ended(
-                "read_file", made, result
-            )
+            assert ended(pieces, "read_file", made, result) == ended(whole, "read_file", made, result)
     assert pieces.spent == whole.spent
     assert pieces.turns == whole.turns

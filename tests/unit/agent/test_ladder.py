@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.denial_policy import DenialPolicy, suggest_alternative
-from interlock.agent.limit_stops import LimitStop, ModelHint
-from interlock.agent.limit_tracker import PastCall, PriorUsage
-from interlock.agent.limits import ControlLimits
-from interlock.agent.repetition import arguments_fingerprint
+from interlock.agent.limit_tracker import PastCall, PriorUsage, arguments_fingerprint
+from interlock.agent.limits import LimitStop, ModelHint
+from interlock.config.limits import TaskLimitSettings
 from interlock.core.errors import ErrorCode
 from interlock.log.task_events import ControlLimitReached
 from interlock.tools.result import ToolResult
 from tests.harness.case_tables import each_row
-from tests.unit.agent.controlled import DENIED, control, failed
+from tests.harness.task_limits import task_limits
+from tests.unit.agent.controlled import DENIED, control, ended, failed
 
 CHAT = frozenset({"current_time", "read_file", "list_files", "search_files", "bash_readonly", "ask_user"})
 FINE = ToolResult(stdout="fine")
@@ -23,8 +23,8 @@ FINE = ToolResult(stdout="fine")
 class Calls:
     """A task whose calls all differ, so that only refusals matter."""
 
-    def __init__(self, limits: ControlLimits | None = None) -> None:
-        self.task = control(limits or ControlLimits(max_turns=10_000))
+    def __init__(self, limits: TaskLimitSettings | None = None) -> None:
+        self.task = control(limits or task_limits(max_turns=10_000))
         self.made = 0
 
     def turn(self, *results: ToolResult):
@@ -33,9 +33,8 @@ class Calls:
 
     def call(self, result: ToolResult):
         self.made += 1
-        return self.task.call_ended(
-            "write_file", arguments_fingerprint({"n": self.made}), result, exposed=CHAT
-        )
+        arguments = arguments_fingerprint({"n": self.made})
+        return ended(self.task, "write_file", arguments, result, exposed=CHAT)
 
 
 def test_the_three_steps():
@@ -66,7 +65,7 @@ def test_the_three_steps():
 
 
 def test_the_last_turn_needs_room_in_every_other_limit():
-    calls = Calls(ControlLimits(max_turns=3))
+    calls = Calls(task_limits(max_turns=3))
     for _ in range(3):
         calls.turn(DENIED)
     assert calls.task.refusal_limit is not None
@@ -125,13 +124,13 @@ def test_one_turn_of_ten_refusals_is_too_many():
 
 
 def test_with_one_step_the_first_refusal_is_the_last():
-    calls = Calls(ControlLimits(max_denials=1))
+    calls = Calls(task_limits(max_denials=1))
     calls.turn(DENIED)
     assert calls.task.refusal_limit.reached == 1
 
 
 def test_a_longer_ladder_warns_on_each_step_and_is_exact_on_the_last():
-    calls = Calls(ControlLimits(max_denials=4))
+    calls = Calls(task_limits(max_denials=4))
     answers = [calls.turn(DENIED)[0] for _ in range(4)]
     assert answers[0] is None
     assert "After further denied calls you can only answer" in answers[1].text
@@ -143,7 +142,7 @@ def test_a_restart_does_not_lower_the_ladder():
     past = [PastCall(turn, "write_file", str(turn), "no") for turn in (1, 2)]
     task = control(used=PriorUsage(turns=2, calls=tuple(past)))
     assert task.before_turn() is None
-    task.call_ended("bash", "x", DENIED)
+    ended(task, "bash", "x", DENIED)
     assert task.refusal_limit is not None
 
 
@@ -155,7 +154,7 @@ def test_a_task_that_may_only_answer_may_only_answer_after_a_restart():
 
 
 def test_what_a_denial_says_cannot_forge_lines_nor_fill_pages():
-    calls = Calls(ControlLimits(max_denials=1))
+    calls = Calls(task_limits(max_denials=1))
     calls.turn(failed(ErrorCode.PATH_DENIED, message="\x1b[31m{setting}\n" + "x" * 9000))
     stop = calls.task.refusal_limit
     assert "\\x1b[31m{setting}\\x0a" in stop.sentence
@@ -169,7 +168,7 @@ def test_what_a_denial_says_cannot_forge_lines_nor_fill_pages():
     st.integers(8, 20),
 )
 def test_any_sequence_of_calls_is_judged_as_the_rule_says(steps, in_row, recent, window):
-    ladder = DenialPolicy(ControlLimits(max_denials=in_row, max_recent_denials=recent, recent_calls=window))
+    ladder = DenialPolicy(task_limits(max_denials=in_row, max_recent_denials=recent, recent_calls=window))
     turn, made = 0, []
     for next_turn, denied in steps:
         turn += next_turn

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.limits import ControlLimits
 from interlock.agent.retries import TurnRetries
+from interlock.config.limits import TaskLimitSettings
 from interlock.log.task_events import RetryExhausted, RetryScheduled
 from interlock.models.provider import ModelError, ModelFault
+from tests.harness.task_limits import task_limits
 
 PASSING = [fault for fault in ModelFault if fault.is_transient]
 LASTING = [fault for fault in ModelFault if not fault.is_transient]
@@ -19,7 +20,7 @@ def fault(kind: ModelFault = ModelFault.server, after: float | None = None) -> M
     return ModelError(kind, "it failed", retry_after_seconds=after)
 
 
-def delays(limits: ControlLimits, error: ModelError) -> list[float]:
+def delays(limits: TaskLimitSettings, error: ModelError) -> list[float]:
     retries = TurnRetries(limits)
     found = []
     while (delay := retries.next_delay(error, shown=False)) is not None:
@@ -28,30 +29,30 @@ def delays(limits: ControlLimits, error: ModelError) -> list[float]:
 
 
 def test_the_waits_double_up_to_thirty_seconds():
-    assert delays(ControlLimits(), fault()) == [1, 2, 4, 8, 16]
-    assert delays(ControlLimits(max_retries=7), fault()) == [1, 2, 4, 8, 16, 30, 30]
+    assert delays(task_limits(), fault()) == [1, 2, 4, 8, 16]
+    assert delays(task_limits(max_retries=7), fault()) == [1, 2, 4, 8, 16, 30, 30]
 
 
 def test_no_retries_means_none():
-    assert delays(ControlLimits(max_retries=0), fault()) == []
+    assert delays(task_limits(max_retries=0), fault()) == []
 
 
 @pytest.mark.parametrize("kind", LASTING)
 def test_what_cannot_pass_is_not_asked_again(kind):
-    assert delays(ControlLimits(), fault(kind)) == []
-    assert delays(ControlLimits(), fault(kind, after=1)) == []
+    assert delays(task_limits(), fault(kind)) == []
+    assert delays(task_limits(), fault(kind, after=1)) == []
 
 
 @pytest.mark.parametrize("kind", PASSING)
 def test_what_was_shown_is_never_asked_again(kind):
-    retries = TurnRetries(ControlLimits())
+    retries = TurnRetries(task_limits())
     assert retries.next_delay(fault(kind), shown=True) is None
     assert retries.next_delay(fault(kind), shown=False) == 1
     assert retries.next_delay(fault(kind), shown=True) is None
 
 
 def test_a_server_that_asks_for_more_gets_more_and_for_less_does_not():
-    retries = TurnRetries(ControlLimits())
+    retries = TurnRetries(task_limits())
     assert retries.next_delay(fault(after=0), shown=False) == 1
     assert retries.next_delay(fault(after=2.5), shown=False) == 2.5
     assert retries.next_delay(fault(after=3), shown=False) == 4
@@ -61,18 +62,18 @@ def test_a_server_that_asks_for_more_gets_more_and_for_less_does_not():
 
 @pytest.mark.parametrize("after", [120.001, 3600.0, math.inf])
 def test_a_server_that_asks_for_too_much_is_not_asked_too_soon_but_not_at_all(after):
-    retries = TurnRetries(ControlLimits())
+    retries = TurnRetries(task_limits())
     assert retries.next_delay(fault(after=after), shown=False) is None
     assert retries.exhausted(fault()).attempts == 1
 
 
 @pytest.mark.parametrize("after", [math.nan, -1.0, -math.inf])
 def test_a_wish_that_is_none_is_passed_over(after):
-    assert TurnRetries(ControlLimits()).next_delay(fault(after=after), shown=False) == 1
+    assert TurnRetries(task_limits()).next_delay(fault(after=after), shown=False) == 1
 
 
 def test_both_are_told_to_the_log():
-    retries = TurnRetries(ControlLimits(max_retries=1))
+    retries = TurnRetries(task_limits(max_retries=1))
     delay = retries.next_delay(fault(), shown=False)
     assert retries.scheduled(fault(), delay) == RetryScheduled(
         attempt=1, delay_seconds=1, error_class="server", error="it failed"
@@ -84,7 +85,7 @@ def test_both_are_told_to_the_log():
 
 
 some_limits = st.builds(
-    lambda first, more, after, most: ControlLimits(
+    lambda first, more, after, most: TaskLimitSettings(
         retry_seconds=first, max_retry_seconds=first + more, max_retry_after_seconds=after, max_retries=most
     ),
     st.floats(0.01, 100),

@@ -34,15 +34,14 @@ class SlowToEnd:
                 raise self._error
 
 
-@pytest.mark.parametrize("signal", ["cancelled", "hurrying", "lost"])
-async def test_an_attempt_does_not_end_before_the_agents_work(signal):
+@pytest.mark.parametrize("how", ["cancel", "hurry", "lose"])
+async def test_an_attempt_does_not_end_before_the_agents_work(how):
     agent = SlowToEnd()
     trial = Trial(AgentHandler(agent, LiveStream(), None).handle, cancel_grace=0.01)
     asyncio.get_running_loop().call_later(0.1, agent.may_end.set)
-    event = trial.lease.lost if signal == "lost" else getattr(trial.signals, signal)
-    end = await trial.end(event)
+    end = await trial.end(getattr(trial, how))
     assert agent.has_ended
-    assert isinstance(end, LeaseLost if signal == "lost" else FailedOutcome)
+    assert isinstance(end, LeaseLost if how == "lose" else FailedOutcome)
 
 
 async def test_what_goes_wrong_while_it_is_being_cancelled_is_not_told_by_the_garbage_collector():
@@ -51,6 +50,6 @@ async def test_what_goes_wrong_while_it_is_being_cancelled_is_not_told_by_the_ga
     agent = SlowToEnd(OSError("the disk is full"))
     agent.may_end.set()
     trial = Trial(AgentHandler(agent, LiveStream(), None).handle)
-    assert await trial.end(trial.signals.cancelled) == FailedOutcome("it was cancelled")
+    assert await trial.end(trial.cancel) == FailedOutcome("it was cancelled")
     gc.collect()
     assert unheard == []

@@ -16,7 +16,7 @@ from interlock.core.errors import (
     StoreUnavailable,
 )
 from interlock.db.leases import Lease
-from interlock.runtime.task_attempt import AttemptInterrupts, LeaseLost, ResumeLater, attempt
+from interlock.runtime.task_attempt import LeaseLost, ResumeLater, TaskAttempt
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 
@@ -38,11 +38,22 @@ class Trial:
 
     def __init__(self, handling, *, cancel_grace: float = FOR_EVER, stop_grace: float = FOR_EVER) -> None:
         self._handling = handling
+        self._cancel_grace, self._stop_grace = cancel_grace, stop_grace
         self.lease = Lease("session:s_1", "s_1", 1, "w1")
-        self.signals = AttemptInterrupts(
-            asyncio.Event(), cancel_grace, asyncio.Event(), stop_grace, hurrying=asyncio.Event()
-        )
+        self.attempt = TaskAttempt(self, TASK, self.lease)
         self.begun, self.broken_off = asyncio.Event(), asyncio.Event()
+
+    def cancel(self) -> None:
+        self.attempt.cancel(self._cancel_grace)
+
+    def stop(self) -> None:
+        self.attempt.leave(self._stop_grace)
+
+    def hurry(self) -> None:
+        self.attempt.hurry()
+
+    def lose(self) -> None:
+        self.lease.lost.set()
 
     async def handle(self, task, lease, cancelled):
         self.begun.set()
@@ -52,12 +63,19 @@ class Trial:
             self.broken_off.set()
             raise
 
-    async def end(self, *events: asyncio.Event):
-        run = asyncio.create_task(attempt(self, TASK, self.lease, self.signals))
+    async def end(self, *interruptions):
+        """What it came to; whoever ran it was left as it was."""
+        run = asyncio.create_task(self._run())
         await self.begun.wait()
-        for event in events:
-            event.set()
+        for interrupt in interruptions:
+            interrupt()
         return await asyncio.wait_for(run, 10)
+
+    async def _run(self):
+        end = await self.attempt.run()
+        assert asyncio.current_task().cancelling() == 0
+        await asyncio.sleep(0)
+        return end
 
 
 def caused(cause: Exception) -> AuditUnavailable:
@@ -71,8 +89,12 @@ async def hang(_task, _lease, _cancelled):
 
 
 async def obey(_task, _lease, cancelled):
-    await cancelled.wait()
-    return DoneOutcome()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        assert cancelled.is_set()
+        await asyncio.sleep(0.02)
+        return DoneOutcome()
 
 
 def returning(outcome):
@@ -116,7 +138,7 @@ async def test_what_it_raises_is_told_in_a_sentence_without_internals(error, end
 
 async def test_a_lost_lease_ends_it_at_once_whatever_it_says():
     trial = Trial(hang)
-    assert await trial.end(trial.lease.lost) == LeaseLost()
+    assert await trial.end(trial.lose) == LeaseLost()
     assert trial.broken_off.is_set()
 
     async def stubborn(_task, _lease, _cancelled):
@@ -126,7 +148,7 @@ async def test_a_lost_lease_ends_it_at_once_whatever_it_says():
             return DoneOutcome()
 
     trial = Trial(stubborn)
-    assert await trial.end(trial.lease.lost) == LeaseLost()
+    assert await trial.end(trial.lose) == LeaseLost()
 
 
 async def test_a_fault_that_came_with_a_lost_lease_is_not_told_by_the_garbage_collector():
@@ -145,19 +167,19 @@ async def test_a_fault_that_came_with_a_lost_lease_is_not_told_by_the_garbage_co
 
 async def test_who_is_told_to_stop_may_end_by_itself():
     trial = Trial(obey)
-    assert await trial.end(trial.signals.cancelled) == DoneOutcome()
+    assert await trial.end(trial.cancel) == DoneOutcome()
     assert not trial.broken_off.is_set()
 
 
 async def test_who_does_not_is_broken_off():
     trial = Trial(hang, cancel_grace=0.05)
-    assert await trial.end(trial.signals.cancelled) == FailedOutcome("it was interrupted")
+    assert await trial.end(trial.cancel) == FailedOutcome("it was interrupted")
     assert trial.broken_off.is_set()
 
 
 async def test_a_worker_that_stops_waits_and_then_leaves_it_to_others():
     trial = Trial(hang, stop_grace=0.05)
-    assert await trial.end(trial.signals.stopping) == ResumeLater()
+    assert await trial.end(trial.stop) == ResumeLater()
     assert trial.broken_off.is_set()
 
 
@@ -167,25 +189,68 @@ async def test_what_ends_while_the_worker_stops_has_ended():
         return FailedOutcome("no")
 
     trial = Trial(soon)
-    assert await trial.end(trial.signals.stopping) == FailedOutcome("no")
+    assert await trial.end(trial.stop) == FailedOutcome("no")
 
 
 async def test_in_a_hurry_nothing_is_waited_for():
     trial = Trial(hang)
-    assert await trial.end(trial.signals.stopping, trial.signals.hurrying) == ResumeLater()
+    assert await trial.end(trial.stop, trial.hurry) == ResumeLater()
 
 
 async def test_told_to_stop_while_the_worker_stops_it_is_not_left_to_others():
     trial = Trial(hang, cancel_grace=0.05, stop_grace=0.01)
-    end = await trial.end(trial.signals.cancelled, trial.signals.stopping)
+    end = await trial.end(trial.cancel, trial.stop)
     assert end == FailedOutcome("it was interrupted")
 
 
 async def test_cancelled_itself_an_attempt_takes_its_handler_along():
     trial = Trial(hang)
-    run = asyncio.create_task(attempt(trial, TASK, trial.lease, trial.signals))
+    run = asyncio.create_task(trial.attempt.run())
     await trial.begun.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
     assert trial.broken_off.is_set(), "the session would be given back while something of it goes on"
+
+
+async def test_a_handler_that_ends_although_its_attempt_was_cancelled_does_not_hide_that():
+    async def deaf(_task, _lease, _cancelled):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return DoneOutcome()
+
+    trial = Trial(deaf)
+    run = asyncio.create_task(trial.attempt.run())
+    await trial.begun.wait()
+    trial.cancel()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+async def test_cancelled_twice_it_is_interrupted_once_within_its_grace():
+    interrupts = []
+
+    async def slow(_task, _lease, _cancelled):
+        for _ in range(4):
+            try:
+                await asyncio.sleep(0.02)
+            except asyncio.CancelledError:
+                interrupts.append("cancelled")
+        return DoneOutcome()
+
+    trial = Trial(slow)
+    assert await trial.end(trial.cancel, trial.cancel) == DoneOutcome()
+    assert interrupts == ["cancelled"]
+
+
+async def test_interrupted_in_its_own_last_step_it_leaves_nothing_behind():
+    async def ends_it_all(_task, lease, _cancelled):
+        trial.cancel()
+        trial.hurry()
+        lease.lost.set()
+        return DoneOutcome()
+
+    trial = Trial(ends_it_all)
+    assert await trial.end() == LeaseLost()

@@ -23,9 +23,9 @@ from interlock.channels.telegram.store import (
 )
 from interlock.channels.telegram.task_view import TaskView
 from interlock.channels.telegram.updates import BotIdentity
+from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import SessionNotFound, StoreError, TaskNotFound
 from interlock.core.logging import StructuredLogger
-from interlock.core.unbounded_queue import UnboundedQueue
 from interlock.log.channel_events import ReplyFailed, ReplySent
 from interlock.log.stream_appender import NO_SCOPE
 
@@ -93,10 +93,7 @@ class ActiveChats:
         return False
 
     async def close(self) -> None:
-        for task in tuple(self._running):
-            task.cancel()
-        if self._running:
-            await asyncio.wait(tuple(self._running))
+        await cancel_and_wait(*self._running)
         for session_id in tuple(self._subscribers):
             await self._leave(session_id)
         for outbox in self._outboxes.values():
@@ -263,23 +260,23 @@ class SessionSubscriber:
         self._after = after
         self._services = services
         self._shift = shift
-        self._heard: UnboundedQueue[TelegramFeedItem | None] = UnboundedQueue()
+        self._heard: asyncio.Queue[TelegramFeedItem | None] = asyncio.Queue()
         self._room = asyncio.Event()
         self._has_ended = False
 
     def deliver(self, entry: TelegramFeedItem, /) -> None:
         if entry.seq is not None:
             self._after = max(self._after, entry.seq)
-        self._heard.put(entry)
+        self._heard.put_nowait(entry)
 
     async def ready(self) -> None:
-        while len(self._heard) >= MAX_QUEUED_ITEMS:
+        while self._heard.qsize() >= MAX_QUEUED_ITEMS:
             self._room.clear()
             await self._room.wait()
 
     def end(self) -> None:
         self._has_ended = True
-        self._heard.put(None)
+        self._heard.put_nowait(None)
 
     async def follow(self) -> None:
         while True:
@@ -297,7 +294,7 @@ class SessionSubscriber:
             return
 
     async def listen(self) -> None:
-        while (heard := await self._heard.next()) is not None:
+        while (heard := await self._heard.get()) is not None:
             self._room.set()
             _, data = heard.piece
             if data.get("kind") == "session.deleted":

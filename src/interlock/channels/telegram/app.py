@@ -17,6 +17,7 @@ from interlock.channels.telegram.removed_users import cancel_tasks_of_removed_us
 from interlock.channels.telegram.services import TelegramServices
 from interlock.channels.telegram.store import TelegramStore
 from interlock.channels.telegram.updates import BotIdentity
+from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import StoreError
 from interlock.core.logging import StructuredLogger
 
@@ -110,8 +111,7 @@ class TelegramApp:
             if polling.done():
                 polling.result()
         finally:
-            polling.cancel()
-            await asyncio.wait({polling})
+            await cancel_and_wait(polling)
 
     async def flush(self) -> None:
         """Send the ends of finished tasks, within a short time limit."""
@@ -122,8 +122,7 @@ class TelegramApp:
         if self._shift is not None:
             await self._shift.close()
         if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.wait({self._keeping})
+            await cancel_and_wait(self._keeping)
         await self._lease.release()
         with suppress(TelegramApiError):
             await self._bot.close()

@@ -24,6 +24,7 @@ from interlock.channels.telegram.errors import (
 )
 from interlock.channels.telegram.outgoing_content import MessageContent
 from interlock.channels.telegram.rate_limit import BotRateLimiter, ChatRateLimiter, RateLimit
+from interlock.core.aio import Backoff, cancel_and_wait
 from interlock.core.logging import StructuredLogger
 
 _log = StructuredLogger(__name__)
@@ -69,7 +70,7 @@ class ChatOutbox:
         self._presses: deque[tuple[str, str]] = deque()
         self._bell = asyncio.Event()
         self._silent_until = 0.0
-        self._pause = 0.0
+        self._pause = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self._typing_wanted = False
         self._typed_at = 0.0
         self._running: asyncio.Task[None] | None = None
@@ -108,8 +109,7 @@ class ChatOutbox:
     async def close(self) -> None:
         self._is_closed = True
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running})
+            await cancel_and_wait(self._running)
 
     def _wake(self) -> None:
         if self._is_closed:
@@ -125,7 +125,7 @@ class ChatOutbox:
                 wait = await self._step()
             except Exception as error:  # noqa: BLE001 - the chat must not fall silent for good
                 _log.error("telegram_wall_waits", chat=self.chat_id, exc_info=error)
-                wait = self._longer_pause()
+                wait = self._pause.next_seconds()
             if wait is None:
                 # Idle: restarted when a message is added.
                 return
@@ -177,17 +177,14 @@ class ChatOutbox:
         except TelegramRateLimited:
             return
         except TelegramUnreachable as fault:
-            self._silent_until = time.monotonic() + self._longer_pause()
-            _log.info("telegram_unreachable", chat=self.chat_id, fault=str(fault), pause=self._pause)
+            pause = self._pause.next_seconds()
+            self._silent_until = time.monotonic() + pause
+            _log.info("telegram_unreachable", chat=self.chat_id, fault=str(fault), pause=pause)
         except TelegramApiError as fault:
             await self._refused(outgoing, fault)
         else:
-            self._pause = 0.0
+            self._pause.reset()
             await self._brought(outgoing, wanted)
-
-    def _longer_pause(self) -> float:
-        self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 2 or FIRST_PAUSE_SECONDS)
-        return self._pause
 
     async def _request(self, outgoing: OutgoingMessage, wanted: MessageContent | None) -> None:
         if wanted is None:

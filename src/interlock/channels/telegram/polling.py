@@ -25,6 +25,7 @@ from interlock.channels.telegram.updates import (
     ParsedUpdate,
     read_update,
 )
+from interlock.core.aio import Backoff
 from interlock.core.errors import FatalError, StoreError, StoreFull
 from interlock.core.logging import StructuredLogger
 from interlock.log.channel_events import ChannelPassedOver, ChannelRefused
@@ -56,23 +57,9 @@ OTHER_POLLER = (
 )
 
 
-class PollBackoff:
-    """A delay that grows until something succeeds."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    async def wait(self) -> None:
-        self.seconds = min(LONGEST_PAUSE_SECONDS, self.seconds * 2 or FIRST_PAUSE_SECONDS)
-        await asyncio.sleep(self.seconds)
-
-    def over(self) -> None:
-        self.seconds = 0.0
-
-
 async def wait_until_reachable(bot: BotApiClient) -> BotIdentity:
     """Wait until Telegram is reachable, however long, and return the bot's identity."""
-    pause = PollBackoff()
+    pause = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     while True:
         try:
             return await bot.open()
@@ -82,8 +69,9 @@ async def wait_until_reachable(bot: BotApiClient) -> BotIdentity:
             _log.warning("telegram_flood", seconds=flood.seconds)
             await asyncio.sleep(flood.seconds)
         except TelegramApiError as fault:
-            _log.warning("telegram_unreachable", fault=str(fault), again_after=pause.seconds)
-            await pause.wait()
+            seconds = pause.next_seconds()
+            _log.warning("telegram_unreachable", fault=str(fault), again_after=seconds)
+            await asyncio.sleep(seconds)
 
 
 class UpdatePoller:
@@ -115,7 +103,7 @@ class UpdatePoller:
         self._full_replied_at: dict[int, float] = {}
 
     async def run(self) -> None:
-        pause = PollBackoff()
+        pause = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:
                 await self._once()
@@ -124,7 +112,7 @@ class UpdatePoller:
             except Exception as error:  # noqa: BLE001 - whatever it is, Telegram is asked again
                 await self._wait_after(error, pause)
             else:
-                pause.over()
+                pause.reset()
 
     async def _once(self) -> None:
         if not self._traffic.may_speak():
@@ -140,7 +128,7 @@ class UpdatePoller:
             await self._ready()
             self._is_ready = True
 
-    async def _wait_after(self, error: Exception, pause: PollBackoff) -> None:
+    async def _wait_after(self, error: Exception, pause: Backoff) -> None:
         """Wait after an error. Nothing was acknowledged, so Telegram repeats it."""
         match error:
             case TelegramRateLimited(seconds=seconds):
@@ -155,7 +143,7 @@ class UpdatePoller:
                 _log.warning("telegram_not_stored", error=str(error))
             case _:
                 _log.error("telegram_not_read", exc_info=error)
-        await pause.wait()
+        await pause.sleep()
 
     def _offset(self) -> int | None:
         if self._place is None or now_us() - self._place.updated_us > STALE_US:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from interlock.core.aio import Backoff
 from interlock.core.errors import StoreError, TaskNotFound, WrongTaskStatus, is_transient
 from interlock.core.logging import StructuredLogger
 from interlock.runtime.session_runner import SessionRunner
@@ -101,8 +102,8 @@ class InterruptHandler:
             self._came_early = True
         elif new := [each for each in self._meant(own, here) if each not in self._asked]:
             self._cancel(*new)
-        elif here and not self._work.hurrying.is_set():
-            self._work.hurrying.set()
+        elif here and not self._work.is_hurrying:
+            self._work.hurry()
         elif here or own in self._asked or not all(each.done() for each in self._writing):
             self._leave()
         else:
@@ -138,17 +139,17 @@ class InterruptHandler:
         self._writing.append(asyncio.create_task(writing))
 
     async def _stubbornly(self, ask: Callable[[], Awaitable[Result]]) -> Result:
-        delay = FIRST_DELAY_SECONDS
+        backoff, is_logged = Backoff(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS), False
         while True:
             try:
                 return await ask()
             except StoreError as error:
                 if not is_transient(error):
                     raise
-                if delay == FIRST_DELAY_SECONDS:
+                if not is_logged:
                     _log.error("cancel_waits_for_the_store", task_id=self._task_id, error=str(error))
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, LONGEST_DELAY_SECONDS)
+                    is_logged = True
+            await backoff.sleep()
 
     def _give_up(self) -> None:
         unwritten = [

@@ -22,6 +22,7 @@ from interlock.agent.events import (
     shown_arguments,
 )
 from interlock.channels.terminal.interrupts import InterruptHandler
+from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import (
     ErrorClass,
     ErrorCode,
@@ -196,7 +197,7 @@ class LocalSession:
         return found[-1] if found else None
 
     async def _work_on(self, lease: Lease) -> None:
-        self._work.hurrying.clear()
+        self._work.take_time()
         with self._live.watch(self.session_id) as watching:
             showing = asyncio.create_task(self._show_all(watching))
             working = asyncio.create_task(self._work.run(lease))
@@ -208,8 +209,7 @@ class LocalSession:
                         await self._work.deliver_cancels()
                 await working
             finally:
-                working.cancel()
-                await asyncio.wait({working})
+                await cancel_and_wait(working)
                 watching.end()
                 await showing
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import Field
 
-from interlock.core.keyed_lock import KeyedLock
+from interlock.core.aio import KeyedLock
 from interlock.gateway.auth import ClientIdentity
 from interlock.gateway.protocol import Frame, MethodParams, RequestId
 from interlock.gateway.services import GatewayServices, Json

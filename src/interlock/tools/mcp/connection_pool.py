@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from interlock.core.aio import finish_uncancelled
 from interlock.core.errors import InterlockError, StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.log.event import Event
@@ -22,7 +23,7 @@ from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot
 from interlock.tools.mcp.errors import McpServerError
 from interlock.tools.mcp.lazy_sandbox import LazySandbox
-from interlock.tools.mcp.restoring_connection import RestoringConnection, wait_uncancelled
+from interlock.tools.mcp.restoring_connection import RestoringConnection
 from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
 from interlock.tools.mcp.server_job import LaunchCeiling, resolve_values, server_job
 
@@ -133,7 +134,7 @@ class McpConnectionPool:
         for task in list(self._tasks):
             task.cancel()
         endings = [opened.end("Interlock stopped") for opened in list(self._alive)]
-        await wait_uncancelled(asyncio.gather(*self._tasks, *endings, return_exceptions=True))
+        await finish_uncancelled(asyncio.gather(*self._tasks, *endings, return_exceptions=True))
         await self.walls.close()
 
     # -- opening --

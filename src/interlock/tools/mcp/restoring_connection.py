@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from interlock.core.aio import finish_uncancelled
 from interlock.sandbox.protected_snapshot import ProtectedSnapshot
 from interlock.tools.mcp.errors import McpServerError
 from interlock.tools.threads import CancelSignal, run_in_thread
@@ -62,11 +63,11 @@ class RestoringConnection:
         if self._ending is None:
             self.connection.end(reason)
             self._ending = asyncio.ensure_future(self._end())
-        await wait_uncancelled(self._ending)
+        await finish_uncancelled(self._ending)
 
     async def _end(self) -> None:
         try:
-            await wait_uncancelled(asyncio.ensure_future(self.connection.close()))
+            await finish_uncancelled(asyncio.ensure_future(self.connection.close()))
         finally:
             guard, self._guard = self._guard, None
             try:
@@ -77,18 +78,3 @@ class RestoringConnection:
 
     def _put_back(self, guard: ProtectedSnapshot) -> None:
         self.restored = guard.restore()
-
-
-async def wait_uncancelled(work: "asyncio.Future[Result]") -> Result:
-    """Wait for the result to the end, and raise a cancellation after that."""
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait({work})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        if not work.cancelled():
-            work.exception()
-        raise cancelled
-    return work.result()
