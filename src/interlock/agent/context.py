@@ -106,6 +106,11 @@ class ModelContext:
         """The estimated number of tokens of the messages as sent."""
         return self._tokens
 
+    @property
+    def summary_tokens(self) -> int:
+        """The most that a summary may take."""
+        return self._budget // 4
+
     def add(self, message: Message) -> ContextMessage | None:
         """Add a message; None if it is a result without a call, which is dropped."""
         if message.role is not Role.tool:
@@ -185,7 +190,8 @@ class ModelContext:
         if cut := self._cut_for(room // 2):
             self._summarize_oldest(cut, summary)
         self._cut_results(room)
-        return Compaction(self._through, before, self._tokens) if self._tokens < before else None
+        is_done = summary or self._tokens < before
+        return Compaction(self._through, before, self._tokens) if is_done else None
 
     def _cut_results(self, room: int) -> None:
         """Cut the results of a turn that exceeds the budget, oldest first."""
@@ -219,7 +225,7 @@ class ModelContext:
         requests = [entry.request for entry in older if entry.role is Role.user]
         self._request = requests[-1] if requests else self._request
         is_newest = not any(entry.role is Role.user for entry in self._entries)
-        lines = _within(self._gists, self._budget * _BYTES_PER_TOKEN // 4)
+        lines = _within(self._gists, self.summary_tokens * _BYTES_PER_TOKEN)
         told = [_PREFACE, *lines, *([_REQUEST, self._request] if is_newest and self._request else [])]
         self._summary = UserMessage("\n".join(told))
         self._tokens = estimate_tokens(self._summary) + sum(entry.tokens for entry in self._entries)
