@@ -137,13 +137,17 @@ class AgentLoop:
     async def _compact(self, task: "_Task") -> None:
         """Shorten a conversation that is too long: by a summary of the model if the operator chose so."""
         conversation, reserved, summary = task.conversation, task.prompt.tokens, None
-        if not conversation.is_too_long(reserved):
+        is_wanted, task.wants_compaction = task.wants_compaction, False
+        if not (is_wanted or conversation.is_too_long(reserved)):
             return
-        if self._services.writes_summaries and (older := conversation.older_messages(reserved)):
+        older = conversation.older_messages(reserved, all_older=is_wanted)
+        if older and self._services.writes_summaries:
             summary = await task.model.summarize(older, budget_tokens=conversation.summary_tokens)
         if summary is not None:
             task.limits.reply_received(summary.usage)
-        await task.recorder.compact(reserved=reserved, summary=summary, model=task.model.name)
+        await task.recorder.compact(
+            reserved=reserved, summary=summary, model=task.model.name, all_older=is_wanted
+        )
 
     async def _finish_earlier_calls(self, task: "_Task", emit: Emit) -> CallResults:
         """Complete calls that an earlier attempt left without a result, or whose answer has arrived."""
@@ -195,6 +199,7 @@ class AgentLoop:
             conversation=conversation,
             task_history=task_history,
             must_call=self._must_call(given, resume_state, provider),
+            wants_compaction=resume_state.wants_compaction,
             answer=resume_state.answer,
             limits=limits,
             usage=UsageTotalsReader(services.database, services.limits, services.prices, session_id),
@@ -263,6 +268,8 @@ class _Task:
     task_history: TaskHistory
     # Its first turn must call a tool.
     must_call: bool
+    # A person asked to have older messages summarised.
+    wants_compaction: bool
     # The final answer, if an earlier attempt already had it.
     answer: ModelReply | None
     limits: LimitTracker

@@ -130,7 +130,9 @@ class TaskRecorder:
         """The scope of a turn's calls. Its event is recorded when the model has answered."""
         return self._turn_scope(EventScope(self._scope.task, new_event_id()), authority)
 
-    async def compact(self, *, reserved: int, summary: Summary | None = None, model: str = "") -> None:
+    async def compact(
+        self, *, reserved: int, summary: Summary | None = None, model: str = "", all_older: bool = False
+    ) -> None:
         """Compact the context, with a summary that `model` wrote, if any.
 
         The cut is a message number, so all messages must have theirs first.
@@ -138,7 +140,8 @@ class TaskRecorder:
         await self.flush()
         usage = summary.usage if summary else NO_USAGE
         self._used += usage
-        if done := self._conversation.compact(reserved, summary=summary.text if summary else ""):
+        text = summary.text if summary else ""
+        if done := self._conversation.compact(reserved, summary=text, all_older=all_older):
             self.hold(
                 [
                     task_events.ContextCompacted(
@@ -150,7 +153,7 @@ class TaskRecorder:
                         output_tokens=usage.output_tokens,
                         agent=self._agent,
                         actor=self._assignment.who,
-                        summary=summary.text if summary else "",
+                        summary=text,
                     )
                 ]
             )
