@@ -106,6 +106,11 @@ class ModelContext:
         """The estimated number of tokens of the messages as sent."""
         return self._tokens
 
+    @property
+    def summary_tokens(self) -> int:
+        """The most that a summary may take."""
+        return self._budget // 4
+
     def add(self, message: Message) -> ContextMessage | None:
         """Add a message; None if it is a result without a call, which is dropped."""
         if message.role is not Role.tool:
@@ -168,24 +173,28 @@ class ModelContext:
         summary: list[ChatMessage] = [] if self._summary is None else [self._summary]
         return summary + [entry.message for entry in self._entries]
 
-    def older_messages(self, reserved: int = 0) -> list[ChatMessage]:
+    def older_messages(self, reserved: int = 0, *, all_older: bool = False) -> list[ChatMessage]:
         """The messages that `compact` would summarise, with the summary of those before them."""
-        cut = self._cut_for(self._room(reserved) // 2)
+        cut = self._cut_for(0 if all_older else self._room(reserved) // 2)
         return self.messages()[: cut + (self._summary is not None)] if cut else []
 
-    def compact(self, reserved: int = 0, *, summary: str = "") -> Compaction | None:
+    def compact(
+        self, reserved: int = 0, *, summary: str = "", all_older: bool = False
+    ) -> Compaction | None:
         """Summarise the older part if the total exceeds the budget, less `reserved` tokens.
 
         The newest exchange and the current request always stay. If that exchange alone is too long, its
-        results are cut. `summary`: that of `older_messages`, else their first lines are taken.
+        results are cut. `summary`: that of `older_messages`, else their first lines are taken. `all_older`:
+        summarise all but the newest exchange, whatever the total.
         """
-        if not self.is_too_long(reserved):
+        if not (self.is_too_long(reserved) or (all_older and not self._unanswered)):
             return None
         room, before = self._room(reserved), self._tokens
-        if cut := self._cut_for(room // 2):
+        if cut := self._cut_for(0 if all_older else room // 2):
             self._summarize_oldest(cut, summary)
         self._cut_results(room)
-        return Compaction(self._through, before, self._tokens) if self._tokens < before else None
+        is_done = cut or self._tokens < before
+        return Compaction(self._through, before, self._tokens) if is_done else None
 
     def _cut_results(self, room: int) -> None:
         """Cut the results of a turn that exceeds the budget, oldest first."""
@@ -219,7 +228,7 @@ class ModelContext:
         requests = [entry.request for entry in older if entry.role is Role.user]
         self._request = requests[-1] if requests else self._request
         is_newest = not any(entry.role is Role.user for entry in self._entries)
-        lines = _within(self._gists, self._budget * _BYTES_PER_TOKEN // 4)
+        lines = _within(self._gists, self.summary_tokens * _BYTES_PER_TOKEN)
         told = [_PREFACE, *lines, *([_REQUEST, self._request] if is_newest and self._request else [])]
         self._summary = UserMessage("\n".join(told))
         self._tokens = estimate_tokens(self._summary) + sum(entry.tokens for entry in self._entries)

@@ -185,6 +185,15 @@ class ModelFallback(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompactRequested(Event):
+    """A person wants older messages summarised. The next task begins with that."""
+
+    kind = "context.compact_requested"
+    outside = ("who",)
+    who: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted(Event):
     """The model gets older messages as a summary from here on. The transcript keeps them all.
 
@@ -301,6 +310,7 @@ TASK_EVENTS = (
     TurnCompletedEvent,
     TurnDiscarded,
     ModelFallback,
+    ContextCompactRequested,
     ContextCompacted,
     ControlLimitReached,
     ModelToolChoiceRefused,

@@ -50,10 +50,11 @@ class ConfiguredModels:
         return self._fallbacks.get(name, ())
 
     def open(self, name: str) -> ModelProvider:
-        provider = self._open.get(self.listed(name))
-        if provider is None:
-            provider = self._open[name] = create_provider(name, self._settings)
-        return provider
+        """The model of that name, opened with its fallbacks: an error in one is found at the start."""
+        for each in (*self.fallbacks(name), self.listed(name)):
+            if each not in self._open:
+                self._open[each] = create_provider(each, self._settings)
+        return self._open[name]
 
     async def close(self) -> None:
         for provider in self._open.values():

@@ -23,6 +23,7 @@ from interlock.log.kinds import (
     SessionRenamed,
 )
 from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.log.task_events import ContextCompactRequested
 from interlock.log.writer import EventLog, Transaction
 from interlock.models.provider import Reasoning
 from interlock.redaction.redactor import Redactor
@@ -195,6 +196,15 @@ class SessionManager:
                 transaction.record(
                     SessionModelChanged(who=who, from_model=before or "", to_model=model or "")
                 )
+
+        await self._events.transact(session_id, work)
+
+    async def request_compaction(self, session_id: str, *, who: str) -> None:
+        """Have older messages summarised at the start of the next task."""
+
+        def work(transaction: Transaction) -> None:
+            require_session(transaction.connection, session_id)
+            transaction.record(ContextCompactRequested(who=who))
 
         await self._events.transact(session_id, work)
 

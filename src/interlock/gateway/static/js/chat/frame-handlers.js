@@ -249,6 +249,15 @@ const taskNote = onTask((task, { kind, payload, event_id: id }) => ({
   blocks: [...closedTexts(task.blocks), { type: 'note', key: `n${id}`, kind, payload }],
 }));
 
+/** What was shown of an answer is void: the next one takes its place. */
+const discarded = (state, data) =>
+  taskNote(onTask((task) => ({ ...task, blocks: withoutOpenText(task.blocks) }))(state, data), data);
+
+function withoutOpenText(blocks) {
+  const last = blocks[blocks.length - 1];
+  return last?.type === 'text' && last.open ? blocks.slice(0, -1) : blocks;
+}
+
 function sessionNote(state, { kind, payload, event_id: id, time_us: timeUs }) {
   return { ...state, entries: [...state.entries, { type: 'note', key: `n${id}`, kind, payload, timeUs }] };
 }
@@ -354,6 +363,8 @@ const EVENTS = {
   'ask_user.expired': (state, data) =>
     closedQuestion(state, data, { status: 'expired', reason: data.payload.reason ?? '', who: data.payload.who ?? '' }),
   'plan.build_started': planBuilt,
+  'turn.discarded': discarded,
+  'model.fallback': taskNote,
   'retry.scheduled': taskNote,
   'retry.exhausted': taskNote,
   'control.limit_reached': taskNote,
