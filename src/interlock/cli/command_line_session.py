@@ -231,11 +231,11 @@ class CommandLineSession:
             person=self.person,
             holder=new_worker_name(),
             show=self._show,
-            sessions=runtime.sessions,
             tasks=agent_runtime.tasks,
             questions=runtime.questions,
             leases=runtime.leases,
-            live=agent_runtime.live,
+            hub=agent_runtime.hub,
+            bus=runtime.bus,
             work=agent_runtime.session_runner(),
         )
 
@@ -264,7 +264,7 @@ async def open_chat_client(
         )
         # Publish deltas, so that a page following this session shows text as it arrives. Where only the
         # command line is used, it also writes the checkpoints.
-        parts = (agent_runtime.listen, runtime.checkpointer.run, runtime.anchors.run)
+        parts = (runtime.bus.run, runtime.checkpointer.run, runtime.anchors.run)
         beside = [asyncio.create_task(part()) for part in parts]
         try:
             await command_line_session.check()

@@ -121,7 +121,7 @@ def make_frame(
     seq: int | None = None,
     task_id: str | None = None,
 ) -> Frame:
-    shell = {"type": kind, "session_id": session_id, "seq": seq, "data": data}
+    shell = {"type": kind, "session_id": session_id, "seq": seq, "task_id": task_id, "data": data}
     try:
         body = orjson.dumps(shell).decode()[1:]
     except orjson.JSONEncodeError:

@@ -121,5 +121,6 @@ def test_a_frame_is_encoded_once_and_carries_any_id(identity):
         "type": "event",
         "session_id": "s",
         "seq": 3,
+        "task_id": "t",
         "data": {"kind": "x", "text": '"}'},
     }

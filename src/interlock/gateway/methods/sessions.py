@@ -11,7 +11,7 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import read_entries
-from interlock.gateway.frame_encoding import frames_from_entry
+from interlock.gateway.frame_encoding import frames_of_entry
 from interlock.gateway.methods.base import (
     MAX_PAGE_CHARS,
     PAGE,
@@ -169,7 +169,7 @@ def _read_earlier(connection: DbConnection, params: SessionEarlierParams) -> tup
         after = max(begin, through - PAGE)
         told = read_entries(connection, params.session_id, after=after, through=through, limit=PAGE)
         for each in reversed(told):
-            frames = [frame.plain for frame in frames_from_entry(each)]
+            frames = [frame.plain for frame in frames_of_entry(each)]
             chars += sum(map(len, frames))
             if found and chars > MAX_PAGE_CHARS:
                 return [text for texts in reversed(found) for text in texts], each.seq
