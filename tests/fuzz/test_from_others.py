@@ -18,6 +18,7 @@ from interlock.runtime.bus import (
     CancelRequested,
     LogAppended,
     ResyncRequested,
+    SessionChanged,
     TextAppended,
     WorkAvailable,
     decode_message,
@@ -152,6 +153,7 @@ SIGNALS = (
     TextAppended("s", "t_1", 1, 0, "Hi"),
     ResyncRequested("s"),
     LogAppended("s"),
+    SessionChanged("s", 1),
 )
 
 

@@ -27,7 +27,8 @@ STORE_IS_FULL = "the disk of the store is full, so nothing was saved; free space
 
 
 RESPONSE: Final = "response"
-FrameType = FeedItemType | Literal["response"]
+SESSION_CHANGED: Final = "session_changed"
+FrameType = FeedItemType | Literal["response", "session_changed"]
 
 
 class GatewayErrorCode(StrEnum):

@@ -12,6 +12,7 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection
 from interlock.feed.follow import FeedHub
 from interlock.gateway.protocol import Frame
+from interlock.gateway.session_watch import SessionWatch
 from interlock.log.usage import CostOf
 from interlock.log.verify.event_log import VerificationReport
 from interlock.log.writer import EventLog
@@ -72,6 +73,7 @@ class GatewayServices:
     log: EventLog
     redactor: Redactor
     hub: FeedHub[Frame]
+    watch: SessionWatch
     sessions: SessionManager
     mode_switch: ModeSwitch
     stored_settings: SettingsStore

@@ -67,6 +67,14 @@ class LogAppended:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionChanged:
+    """A list of sessions shows this one in another way now, by the event with this number."""
+
+    session_id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressReported:
     """A running call reports progress. It is not stored, and stays within the process."""
 
@@ -76,7 +84,13 @@ class ProgressReported:
 
 
 BusMessage = (
-    ProgressReported | WorkAvailable | CancelRequested | TextAppended | ResyncRequested | LogAppended
+    WorkAvailable
+    | CancelRequested
+    | TextAppended
+    | ResyncRequested
+    | LogAppended
+    | SessionChanged
+    | ProgressReported
 )
 MessageHandler = Callable[[Any], None]
 
@@ -86,13 +100,23 @@ _KINDS: dict[str, type[BusMessage]] = {
     "text": TextAppended,
     "resync": ResyncRequested,
     "log": LogAppended,
+    "session": SessionChanged,
 }
+# The events that change how a list shows their session.
+SESSION_CHANGES = frozenset(
+    {
+        *("session.created", "session.renamed", "session.archived", "session.deleted"),
+        *("session.mode_changed", "session.model_changed"),
+        *("task.queued", "task.started", "task.waiting", "task.requeued"),
+        *("task.finished", "task.cancelled"),
+    }
+)
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _LOCAL_FIELDS = frozenset({"is_remote", "events"})
 _SENT_FIELDS = {
     kind: tuple(name for name in kind.__slots__ if name not in _LOCAL_FIELDS) for kind in _NAMES
 }
-_NUMBERS = frozenset({"offset", "turn"})
+_NUMBERS = frozenset({"offset", "seq", "turn"})
 # Generated ids contain nothing else. Messages on the bus are untrusted.
 _IDENTITY = re.compile("[!-~]{1,64}")
 
@@ -145,6 +169,9 @@ class BusTransport(Protocol):
 
     def unwatch(self, session_id: str) -> None: ...
 
+    def watch_changes(self) -> None:
+        """Receive `SessionChanged` of all sessions. Called before `run`."""
+
     async def run(self, receive: MessageHandler, has_room: Callable[[], bool]) -> None:
         """Run until cancelled, through every loss of the connection.
 
@@ -177,6 +204,8 @@ class Bus:
             self._handlers[kind, session_id] = (*self._handlers.get((kind, session_id), ()), handler)
         if session_id is not None:
             self._watch(session_id)
+        elif SessionChanged in kinds and self._transport is not None:
+            self._transport.watch_changes()
 
         def unsubscribe() -> None:
             for kind in kinds:
@@ -199,7 +228,7 @@ class Bus:
     def publish_committed(self, events: Sequence[AppendedEvent]) -> None:
         """Publish events that were just written, in order. Called in the writer's thread."""
         loop, transport = self._loop, self._transport
-        is_wanted = any(kind is LogAppended for kind, _ in tuple(self._handlers))
+        is_wanted = any(kind in {LogAppended, SessionChanged} for kind, _ in tuple(self._handlers))
         if loop is not None and (is_wanted or (transport is not None and transport.has_others)):
             # A loop that has ended has no subscribers.
             with suppress(RuntimeError):
@@ -221,6 +250,9 @@ class Bus:
             self._deliver(LogAppended(stream, of_stream))
             if self._transport is not None and stream != SYSTEM_STREAM:
                 self._transport.send(LogAppended(stream))
+            changes = [event.seq for event in of_stream if event.kind in SESSION_CHANGES]
+            if changes:
+                self.publish(SessionChanged(stream, changes[-1]))
 
     def _deliver(self, message: BusMessage) -> None:
         kind = type(message)

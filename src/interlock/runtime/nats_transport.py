@@ -29,6 +29,7 @@ from interlock.runtime.bus import (
     CancelRequested,
     MessageHandler,
     ResyncRequested,
+    SessionChanged,
     TextAppended,
     WorkAvailable,
     decode_message,
@@ -54,6 +55,12 @@ MAX_UNSAID_BYTES = 4 * 1024 * 1024
 # A gateway that does not keep up loses deltas, and asks for the whole text.
 MAX_UNREAD, MAX_UNREAD_BYTES = 4096, 8 * 1024 * 1024
 
+SUBJECTS: dict[type[BusMessage], str] = {
+    WorkAvailable: "work",
+    CancelRequested: "cancel",
+    ResyncRequested: "resync",
+    SessionChanged: "session",
+}
 _SUBJECT_TOKEN = re.compile("[A-Za-z0-9_-]+")
 _FAULTS = (nats.errors.Error, OSError, TimeoutError)
 
@@ -107,6 +114,7 @@ class NatsTransport:
         self._stream = f"{prefix}-work"
         self._outgoing: SendBuffer[Subscription] = SendBuffer()
         self._watched: dict[str, Subscription | None] = {}
+        self._watches_changes = False
         self._client: Client | None = None
         self._receive: MessageHandler = lambda _message: None
         self._is_outage_logged = False
@@ -127,6 +135,9 @@ class NatsTransport:
         if _SUBJECT_TOKEN.fullmatch(session_id):
             self._watched.setdefault(session_id, None)
             self._outgoing.put(ResyncRequested(session_id))
+
+    def watch_changes(self) -> None:
+        self._watches_changes = True
 
     def unwatch(self, session_id: str) -> None:
         subscription = self._watched.pop(session_id, None)
@@ -175,7 +186,8 @@ class NatsTransport:
                 await asyncio.wait_for(client.close(), CONNECT_SECONDS)
 
     async def _subscribe(self, client: Client) -> None:
-        for kind in (CancelRequested, ResyncRequested):
+        changes = [SessionChanged] if self._watches_changes else []
+        for kind in (CancelRequested, ResyncRequested, *changes):
             await self._listen(client, self._subject(kind, "*"))
         for session_id in self._watched:
             self._outgoing.put(ResyncRequested(session_id))
@@ -225,10 +237,7 @@ class NatsTransport:
         await client.publish(self._subject(type(message), session_id), encode_message(message))
 
     def _subject(self, kind: type[BusMessage], session_id: str) -> str:
-        name = {WorkAvailable: "work", CancelRequested: "cancel", ResyncRequested: "resync"}.get(
-            kind, "live"
-        )
-        return f"{self._prefix}.{name}.{session_id}"
+        return f"{self._prefix}.{SUBJECTS.get(kind, 'live')}.{session_id}"
 
     # -- taking notifications, one at a time, while there is room --
 

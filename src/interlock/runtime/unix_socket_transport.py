@@ -58,6 +58,9 @@ class UnixSocketTransport:
     def unwatch(self, session_id: str) -> None:
         pass
 
+    def watch_changes(self) -> None:
+        pass
+
     async def run(self, receive: MessageHandler, has_room: Callable[[], bool]) -> None:  # noqa: ARG002 - all get all
         self._receive = receive
         loop = asyncio.get_running_loop()

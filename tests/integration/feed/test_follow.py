@@ -195,6 +195,24 @@ async def test_without_any_message_the_log_is_looked_at(store, process):
         await until(lambda: subscriber.numbers == [1, 2])
 
 
+async def test_an_event_that_is_visible_after_later_ones_is_found(store, process, monkeypatch):
+    """PostgreSQL: the newest number of all is there before that of a transaction that took longer."""
+    session = await new_session(store)
+    subscriber = await process.follow(session, after=0)
+    looks = []
+
+    def stale(connection, names):
+        looks.append(names)
+        return read_heads(connection, names) if len(looks) > 1 else [(session, 1)]
+
+    read_heads = follow.read_heads
+    monkeypatch.setattr(follow, "read_heads", stale)
+    monkeypatch.setattr(follow, "POLL_SECONDS", 0.05)
+    await store.log.append(session, renamed())
+    async with polling(process.hub):
+        await until(lambda: subscriber.numbers == [1, 2])
+
+
 async def test_what_takes_a_look_at_earlier_events_is_read(store, process):
     session = await new_session(store)
     subscriber = await process.follow(session, after=1)

@@ -14,6 +14,7 @@ from interlock.runtime.bus import (
     CancelRequested,
     LogAppended,
     ResyncRequested,
+    SessionChanged,
     TextAppended,
     WorkAvailable,
 )
@@ -91,6 +92,7 @@ async def test_everybody_hears_everybody_but_themselves(tmp_path):
             ResyncRequested("s"),
             CancelRequested("s"),
             LogAppended("s"),
+            SessionChanged("s", 7),
         ]
         for speaker in (host, one, other):
             for signal in signals:
@@ -135,6 +137,7 @@ async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
         b'["text", "s", "t\\u202e", 1, 0, "x"]\n',
         b'["text", "s", "t", 1, -1, "x"]\n',
         b'["text", "s", "t", true, 0, "x"]\n',
+        b'["session", "s", -1]\n',
         pytest.param(b"[" * 100_000 + b"\n", id="deep"),
     ],
 )

@@ -9,6 +9,7 @@ from interlock.runtime.bus import (
     CancelRequested,
     LogAppended,
     ProgressReported,
+    SessionChanged,
     TextAppended,
     WorkAvailable,
     decode_message,
@@ -34,6 +35,9 @@ class Line:
 
     def unwatch(self, session_id):
         self.watched.remove(session_id)
+
+    def watch_changes(self):
+        self.watched.append("changes")
 
     async def run(self, receive, has_room):
         self.receive = receive
@@ -125,8 +129,23 @@ async def test_committed_events_come_by_stream_in_order_and_others_are_told_with
         ("system", [7]),
         ("s_2", [1]),
     ]
-    assert line.sent == [LogAppended("s_1"), LogAppended("s_2")]
-    assert not any(message.events for message in line.sent)
+    assert [each for each in line.sent if isinstance(each, LogAppended)] == [
+        LogAppended("s_1"),
+        LogAppended("s_2"),
+    ]
+    assert not any(message.events for message in line.sent if isinstance(message, LogAppended))
+
+
+async def test_who_lists_sessions_hears_once_of_a_commit_that_changes_one():
+    line, heard = Line(), []
+    bus = Bus(line)
+    bus.subscribe(heard.append, SessionChanged)
+    assert line.watched == ["changes"]
+    silent = written("s_2", 1)._replace(kind="turn.completed")
+    bus.publish_committed([written("s_1", 1), silent, written("s_1", 2), silent._replace(seq=2)])
+    await asyncio.sleep(0)
+    assert heard == [SessionChanged("s_1", 2)]
+    assert SessionChanged("s_1", 2) in line.sent
 
 
 async def test_what_nobody_wants_to_know_of_a_commit_costs_no_turn_of_the_loop(monkeypatch):

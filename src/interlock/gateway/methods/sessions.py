@@ -20,12 +20,12 @@ from interlock.gateway.methods.base import (
     Method,
     MethodCall,
     Seq,
+    listed_sessions,
     session_json,
 )
 from interlock.gateway.methods.chat import follow
 from interlock.gateway.protocol import MethodParams, NoParams
 from interlock.gateway.services import GatewayServices, Json
-from interlock.runtime.task_rows import read_open_statuses
 from interlock.sessions.models import SessionListFilter
 from interlock.sessions.search import search_sessions
 from interlock.sessions.slash_commands import Surface, slash_commands_for
@@ -98,13 +98,9 @@ async def list_sessions(call: MethodCall[SessionListParams]) -> Json:
         limit=params.limit,
         offset=params.offset,
     )
-    names = [session.id for session in found]
-    work = await call.services.database.read(lambda connection: read_open_statuses(connection, names))
-    return {
-        "sessions": [
-            session_json(call.services, session) | {"work": work.get(session.id)} for session in found
-        ]
-    }
+    sessions = call.services.sessions
+    listed = await call.services.database.read(lambda db: listed_sessions(db, sessions, found))
+    return {"sessions": listed}
 
 
 async def create(call: MethodCall[SessionCreateParams]) -> Json:
@@ -143,6 +139,11 @@ async def subscribe(call: MethodCall[SessionSubscribeParams]) -> Json:
         await hub.leave(params.session_id, caller)
         begin, last = await follow(hub, caller, params.session_id, after=params.after_seq, last=params.last)
     return {"from_seq": begin, "last_seq": last}
+
+
+async def watch(call: MethodCall[NoParams]) -> Json:
+    await call.services.watch.watch(call.caller)
+    return {}
 
 
 async def unsubscribe(call: MethodCall[SessionIdParams]) -> Json:
@@ -264,6 +265,7 @@ METHODS = (
     Method("session.create", SessionCreateParams, create),
     Method("session.get", SessionIdParams, get, only_reads=True, is_stored=True),
     Method("session.subscribe", SessionSubscribeParams, subscribe, only_reads=True, is_stored=True),
+    Method("session.watch", NoParams, watch, only_reads=True),
     Method("session.unsubscribe", SessionIdParams, unsubscribe, only_reads=True),
     Method(
         "session.earlier", SessionEarlierParams, earlier, only_reads=True, is_stored=True, is_heavy=True

@@ -40,7 +40,8 @@ export function reduce(state, frame) {
   if (seq <= state.lastSeq) return base;
   const seenSeq = Math.max(seq, state.seenSeq);
   if (seq > state.lastSeq + 1) return { ...base, seenSeq };
-  return { ...[...parts, frame].reduce(applied, base), lastSeq: seq, seenSeq };
+  const next = [...parts, frame].reduce(applied, base);
+  return { ...next, lastSeq: seq, seenSeq };
 }
 
 /** Text is shown at once. Other parts of an event wait for its number, which comes right behind them. */
