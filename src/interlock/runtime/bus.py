@@ -109,6 +109,7 @@ SESSION_CHANGES = frozenset(
         *("session.mode_changed", "session.model_changed"),
         *("task.queued", "task.started", "task.waiting", "task.requeued"),
         *("task.finished", "task.cancelled"),
+        *("run.started", "run.paused", "run.resumed", "run.stopped", "run.finished"),
     }
 )
 _NAMES = {kind: name for name, kind in _KINDS.items()}
