@@ -7,7 +7,7 @@ from bench.rows import Row, cpu_microseconds, interleaved
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.gates.gate import ToolCall, judge_tool
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.tools.registry import ToolRegistry
 
 ROUNDS, TIMES = 9, 50_000

@@ -20,7 +20,7 @@ from interlock.log.kinds import SessionRenamed
 from interlock.log.stream_appender import EventScope
 from interlock.log.writer import EventLog
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.tool import Effect, PolicySwitch

@@ -8,7 +8,7 @@ from interlock.config.modes import ToolMode
 from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.policy.authority import AuthorityCache, compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from tests.harness.tools import DeclaredTool, file_reader, judge_call

@@ -16,8 +16,8 @@ from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sessions.runtime_settings import CLOSED_SETTINGS

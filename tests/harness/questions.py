@@ -6,8 +6,8 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.read import iter_stream
 from interlock.log.tree import build_tree
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs, Capabilities
-from interlock.policy.tool_policy import FsPolicy, ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs, Capabilities
+from interlock.policy.policy_fields import FsPolicy, ToolPolicy
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.ask_user import AskUserTool

@@ -6,7 +6,7 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.read import iter_stream
 from interlock.log.tree import payload_of
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs, CallLimits
+from interlock.policy.authority_inputs import AuthorityInputs, CallLimits
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from tests.harness.store import StoreHarness

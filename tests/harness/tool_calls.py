@@ -12,8 +12,8 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.read import iter_stream
 from interlock.log.tree import payload_of
 from interlock.policy.authority import Authority, AuthorityCache
-from interlock.policy.inputs import AuthorityInputs, CallLimits
-from interlock.policy.tool_policy import FsPolicy, ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs, CallLimits
+from interlock.policy.policy_fields import FsPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.backend_selection import BackendSelection, backend_factories
 from interlock.sandbox.file_changer import FileChanger

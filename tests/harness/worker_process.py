@@ -23,7 +23,7 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.kinds import SessionRenamed
 from interlock.log.writer import EventLog
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_handler import DoneOutcome, TaskOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task

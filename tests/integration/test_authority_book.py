@@ -6,7 +6,7 @@ from interlock.config.modes import ToolMode
 from interlock.gates.authority_ledger import AuthorityLedger, find_authority
 from interlock.log.read import read_stream
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring.projections import verify
 from tests.harness.store import open_store

@@ -29,7 +29,7 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.kinds import SessionRenamed
 from interlock.log.stream_appender import NO_SCOPE
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from tests.harness.store import open_store

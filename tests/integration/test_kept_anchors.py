@@ -7,7 +7,7 @@ from interlock.log.checkpoint import Anchor, find_anchors, write_checkpoint
 from interlock.log.signing import SigningKeyStore
 from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.anchor_sinks import FileSink
-from interlock.wiring import proof
+from interlock.wiring import store_verification
 from interlock.wiring.store_verification import checkpoint_status, verify_store
 from tests.escape.victim import new_session, renamed
 from tests.harness.store import StoreHarness
@@ -99,7 +99,7 @@ async def test_the_journal_is_asked_for_what_this_account_wrote(store, tmp_path,
     journalctl = tmp_path / "journalctl"
     journalctl.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\necho {anchor}\n')
     journalctl.chmod(0o755)
-    monkeypatch.setattr(proof, "JOURNALCTL", str(journalctl))
+    monkeypatch.setattr(store_verification, "JOURNALCTL", str(journalctl))
     monkeypatch.setenv("EVENT_ANCHORS", "journald")
     report = checked(store)
     assert (report.ok, report.anchors, report.notes) == (True, 1, [])
@@ -113,7 +113,7 @@ async def test_a_sink_that_lags_and_a_checkpoint_that_is_overdue_are_late(
     session = await new_session(store)
     await write_checkpoint(store.log, SigningKeyStore(tmp_path / "signing"))
     assert status(store)[1] is False
-    monkeypatch.setattr(proof, "SENDING_US", -1)
+    monkeypatch.setattr(store_verification, "SENDING_US", -1)
     assert status(store)[1] is True
     monkeypatch.undo()
     monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))

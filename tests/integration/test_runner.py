@@ -12,8 +12,8 @@ from interlock.gates.recovery import record_interrupted_calls
 from interlock.log.stream_appender import EventScope
 from interlock.log.writer import TaskAppender
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.redaction.redactor import MARK
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect, PolicySwitch

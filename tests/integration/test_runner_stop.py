@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from interlock.core.errors import ErrorCode
-from interlock.policy.inputs import CallLimits
+from interlock.policy.authority_inputs import CallLimits
 from interlock.sandbox.paths import PathResolver
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread

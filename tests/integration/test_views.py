@@ -5,7 +5,7 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.sessions.runtime_settings import StoredSettings, patch_for
 from interlock.wiring import open_runtime

@@ -35,8 +35,8 @@ from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.gates.gate import GateContext, ToolCall, judge, task_cancelled_refusal
 from interlock.gateway.auth import REASONS
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
-from interlock.policy.tool_policy import (
+from interlock.policy.authority_inputs import AuthorityInputs, Capabilities, ModeSwitching
+from interlock.policy.policy_fields import (
     FsPolicy,
     ImagePolicy,
     McpPolicy,
@@ -54,9 +54,9 @@ from interlock.tools.files.write_checks import refuse_oversized
 from interlock.tools.mcp.connection_pool import library_missing
 from interlock.tools.mcp.server_job import LaunchCeiling
 from interlock.tools.mcp.service import McpService
+from interlock.tools.mcp.tampering_check import TamperingCheck, _not_run
 from interlock.tools.mcp.tool import McpTool
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, definition_problem
-from interlock.tools.mcp.writable_path_check import AgentWritableSourceCheck, _not_run
 from interlock.wiring import authority_inputs, build_registry, mcp_servers
 from tests.harness.nodejs import evaluate_in_node
 from tests.unit.gates.test_foreign_tools import Foreign
@@ -298,7 +298,7 @@ GIVES_REASONS = [
     McpService._why_unavailable,
     McpService.why_not,
     McpTool.mode_denied_hint.fget,
-    AgentWritableSourceCheck._its_secrets,
+    TamperingCheck._its_secrets,
 ]
 TAKES_REASONS = {"UnusableSchema", "SandboxUnavailable", "self._gone", "_not_available"}
 

@@ -15,7 +15,7 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.kinds import ToolCallDenied
 from interlock.log.read import read_stream
 from interlock.policy.authority import AuthorityCache
-from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
+from interlock.policy.authority_inputs import AuthorityInputs, Capabilities, ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.current_time import CurrentTimeTool

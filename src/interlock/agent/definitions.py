@@ -23,7 +23,7 @@ from interlock.agent.regular_files import (
 from interlock.agent.tool_policy_keys import TOOL_KEYS, read_tool_policy, unknown_key_message
 from interlock.core.errors import UserError
 from interlock.core.text import safe_excerpt
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.policy_fields import ToolPolicy
 
 MAX_AGENT_BYTES = 65_536
 MAX_AGENTS = 1000

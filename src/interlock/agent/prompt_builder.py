@@ -27,8 +27,8 @@ from interlock.core.text import sanitize_text
 from interlock.core.threads import DaemonThreadPool
 from interlock.models.message_encoding import system_message
 from interlock.policy.authority import Authority
-from interlock.policy.inputs import NO_SWITCHING, ModeSwitching
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.policy.authority_inputs import NO_SWITCHING, ModeSwitching
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, merge_tool_policies
 from interlock.sessions.models import SessionKind
 
 IDENTITY = """\

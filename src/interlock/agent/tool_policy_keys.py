@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from interlock.agent.front_matter import FrontMatterEntry, FrontMatterFault
 from interlock.core.text import safe_excerpt
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, merge_tool_policies
 from interlock.sessions.runtime_settings import patch_for
 
 _ITEM = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")

@@ -10,7 +10,7 @@ from interlock.cli.output import AsJson, note, print_json, print_line, print_tab
 
 if TYPE_CHECKING:
     from interlock.agent.definitions import AgentDefinition, AgentDirectory, DefinitionProblem
-    from interlock.policy.tool_policy import ToolPolicy
+    from interlock.policy.policy_fields import ToolPolicy
 
 app = App(name="agents", help="List, show and check the agents of the workspace.", help_format="plaintext")
 

@@ -162,7 +162,7 @@ class CommandLineSession:
 
     async def authority(self) -> "Authority":
         """The authority of the next task."""
-        from interlock.policy.tool_policy import NO_RESTRICTION
+        from interlock.policy.policy_fields import NO_RESTRICTION
         from interlock.wiring.authority_inputs import AT_WORK
 
         mode = await self.mode()

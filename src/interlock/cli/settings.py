@@ -20,7 +20,7 @@ async def show(*, json: AsJson = False) -> int:
 
     If the settings cannot be read, it shows them as stored, with every error, and exits with 1.
     """
-    from interlock.policy.tool_policy import merge_tool_policies
+    from interlock.policy.policy_fields import merge_tool_policies
     from interlock.sessions.runtime_settings import UnreadableSettings, flatten_document, to_document
 
     async with open_cli_runtime() as runtime:

@@ -21,7 +21,7 @@ from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.gates.sanitize import redact_failure
 from interlock.log.hash_chain import new_event_id
-from interlock.policy.inputs import ModeSwitching
+from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.sessions.models import TOOL_CALL
 from interlock.tools.result import ToolFailure, ToolResult

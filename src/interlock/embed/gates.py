@@ -17,7 +17,7 @@ from interlock.gates.runner import CallContext
 from interlock.log.hash_chain import new_event_id
 from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority
-from interlock.policy.inputs import ModeSwitching
+from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool

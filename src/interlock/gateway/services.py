@@ -17,7 +17,7 @@ from interlock.log.usage import CostOf
 from interlock.log.verify.event_log import VerificationReport
 from interlock.log.writer import EventLog
 from interlock.models.configured_models import ConfiguredModels
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.approved_plans import PlanService

@@ -2,8 +2,8 @@
 
 For each such table one pure function, `evolve`, says which row an event makes of the row before it. The
 writer stores what it returns in the transaction that appends the event; `events verify` replays the log
-with the same function and compares (log/verify/rows.py). Where a conditional statement decides, it runs
-first, and `evolve` sets the columns that it changed from the event alone.
+with the same function and compares (log/verify/projected_rows.py). Where a conditional statement decides,
+it runs first, and `evolve` sets the columns that it changed from the event alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

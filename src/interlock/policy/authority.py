@@ -14,9 +14,9 @@ import orjson
 
 from interlock.config.modes import ToolMode
 from interlock.core.logging import StructuredLogger
-from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
+from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
 from interlock.policy.network import network_denial_reason
-from interlock.policy.tool_policy import (
+from interlock.policy.policy_fields import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_READ_BYTES,
     DEFAULT_MAX_WRITE_BYTES,

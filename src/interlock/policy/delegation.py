@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from interlock.config.modes import ToolMode, stricter
 from interlock.policy.authority import Authority
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.policy_fields import ToolPolicy
 
 
 @dataclass(frozen=True, slots=True)

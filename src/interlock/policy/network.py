@@ -4,7 +4,7 @@ A process that serves all callers has the same ports for each, so a policy that 
 the tool.
 """
 
-from interlock.policy.tool_policy import ShellPolicy
+from interlock.policy.policy_fields import ShellPolicy
 from interlock.tools.tool import BaseTool
 
 MAX_TOLD = 5

@@ -23,7 +23,7 @@ from interlock.log.kinds import SYSTEM_STREAM, SettingsChanged
 from interlock.log.projections import Projection
 from interlock.log.projections import Row as ProjectedRow
 from interlock.log.writer import EventLog, Transaction
-from interlock.policy.tool_policy import (
+from interlock.policy.policy_fields import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_READ_BYTES,
     DEFAULT_MAX_WRITE_BYTES,

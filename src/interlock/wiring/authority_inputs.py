@@ -10,8 +10,8 @@ from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.config.settings import Settings
 from interlock.config.tool import ToolSettings
 from interlock.policy.authority import AuthorityCache
-from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
-from interlock.policy.tool_policy import (
+from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
+from interlock.policy.policy_fields import (
     FsPolicy,
     ImagePolicy,
     McpPolicy,

@@ -13,8 +13,8 @@ from interlock.db.database import Database
 from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import WritePrecondition
 from interlock.policy.authority import Authority, AuthorityCache
-from interlock.policy.inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.policy.authority_inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, merge_tool_policies
 from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry

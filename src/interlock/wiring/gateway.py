@@ -18,7 +18,7 @@ from interlock.gateway.server import GatewayServer, ListenAddress, listening_soc
 from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo
 from interlock.gateway.session_watch import SessionWatch
 from interlock.models.provider_factory import DEMO
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.runtime.bus import LogAppended
 from interlock.sessions.manager import read_sessions_by_id

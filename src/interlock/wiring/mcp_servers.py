@@ -13,8 +13,8 @@ from interlock.config.settings import Settings
 from interlock.core.errors import BadUsage, InterlockError, UserError
 from interlock.db.database import Database
 from interlock.log.writer import EventLog
-from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.tool_policy import ToolPolicy, meet_mcp
+from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import ToolPolicy, meet_mcp
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.connection_pool import McpConnectionPool
 from interlock.tools.mcp.lazy_sandbox import LazySandbox

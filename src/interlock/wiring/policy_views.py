@@ -7,8 +7,8 @@ from typing import Any
 from interlock.config.modes import ToolMode
 from interlock.gates.explain import Authorities, explain_call, matrix_json
 from interlock.policy.authority import Authority, compile_authority
-from interlock.policy.inputs import ModeSwitching
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy
+from interlock.policy.authority_inputs import ModeSwitching
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.wiring.authority_inputs import AT_WORK

@@ -11,9 +11,9 @@ from interlock.core.errors import ModeNotOpen
 from interlock.core.threads import DaemonThreadPool
 from interlock.models.configured_models import ConfiguredModels
 from interlock.policy.authority import Authority
+from interlock.policy.authority_inputs import NO_SWITCHING, ModeSwitching
 from interlock.policy.delegation import DelegatedAuthority, modes_open_to_step, step_mode
-from interlock.policy.inputs import NO_SWITCHING, ModeSwitching
-from interlock.policy.tool_policy import NO_RESTRICTION
+from interlock.policy.policy_fields import NO_RESTRICTION
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.sessions.models import Session, SessionKind
 from interlock.wiring.authority_inputs import AT_WORK, IN_A_STEP

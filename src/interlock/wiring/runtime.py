@@ -27,7 +27,7 @@ from interlock.log.retention import RetentionSweeper
 from interlock.log.signing import SigningKeyStore
 from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.questions.service import QuestionService
 from interlock.redaction.factory import build_redactor
 from interlock.redaction.redactor import Redactor

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from interlock.config.modes import ToolMode
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
 from interlock.workflow.conditions import EdgeCondition
 
 # The outcome of a step that has no choice.

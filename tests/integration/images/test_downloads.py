@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from aiohttp import web
 
-from interlock.policy.tool_policy import ImagePolicy, ToolPolicy
+from interlock.policy.policy_fields import ImagePolicy, ToolPolicy
 from interlock.tools import http
 from interlock.tools.media import image_download
 from tests.harness.image_server import KEY, ImageServer

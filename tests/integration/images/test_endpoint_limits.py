@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from interlock.policy.tool_policy import ImagePolicy, ToolPolicy
+from interlock.policy.policy_fields import ImagePolicy, ToolPolicy
 from interlock.tools.media import image_response
 from tests.harness.image_server import RawServer, image_reply
 from tests.harness.sample_images import png

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from interlock.config.modes import ToolMode
-from interlock.policy.tool_policy import FsPolicy, ImagePolicy, ToolPolicy
+from interlock.policy.policy_fields import FsPolicy, ImagePolicy, ToolPolicy
 from tests.harness.image_server import MODEL, image_reply
 from tests.harness.sample_images import GIF, WEBP_LOSSY, jpeg, png
 from tests.integration.images.conftest import PROMPT

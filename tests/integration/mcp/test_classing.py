@@ -9,7 +9,7 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import BadUsage, ErrorCode, UserError
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
-from interlock.policy.tool_policy import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
+from interlock.policy.policy_fields import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
 from interlock.tools.mcp import connection_pool, service
 from interlock.wiring import mcp_servers
 from tests.harness.mcp import HOSTILE, QUICK, WHO, McpHarness, open_mcp_harness

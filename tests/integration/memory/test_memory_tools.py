@@ -9,8 +9,8 @@ from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.log.kinds import merge_payload
 from interlock.policy.authority import AuthorityCache
-from interlock.policy.inputs import AuthorityInputs, CallLimits
-from interlock.policy.tool_policy import FsPolicy, MemoryPolicy, ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs, CallLimits
+from interlock.policy.policy_fields import FsPolicy, MemoryPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
 from interlock.wiring import build_registry, memory_services
 from tests.harness.store import StoreHarness

@@ -10,7 +10,7 @@ from interlock.gates.runner import CallContext
 from interlock.models.demo import DemoProvider
 from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import ModelRequest
-from interlock.policy.inputs import ModeSwitching
+from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.wiring import open_runtime, select_sandbox
 from tests.harness.model_request_checks import message_faults

@@ -10,7 +10,7 @@ from interlock.log.event import Event
 from interlock.log.kinds import SYSTEM_STREAM, SandboxProbed
 from interlock.log.read import iter_stream
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.sessions.runtime_settings import patch_for
 from interlock.tools.registry import ToolRegistry
 

@@ -11,7 +11,7 @@ import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.log.read import iter_stream
-from interlock.policy.tool_policy import FsPolicy, ShellPolicy, ToolPolicy
+from interlock.policy.policy_fields import FsPolicy, ShellPolicy, ToolPolicy
 from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.unconfined_backend import UnconfinedBackend
 from interlock.tools.shell import command_runner
@@ -101,7 +101,7 @@ async def test_a_command_that_takes_too_long_is_stopped_and_what_it_wrote_is_sho
 
 
 async def test_a_call_may_not_take_longer_than_the_policy_says(shell: ToolHarness):
-    from interlock.policy.inputs import CallLimits
+    from interlock.policy.authority_inputs import CallLimits
 
     shell.limits = CallLimits(timeout_seconds=0.3, max_timeout_seconds=0.4)
     result = await shell.call("bash", cmd="sleep 60", timeout_seconds=50)

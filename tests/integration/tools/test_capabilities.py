@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.policy.inputs import CallLimits
+from interlock.policy.authority_inputs import CallLimits
 from interlock.tools.tool import Effect
 from tests.harness.tool_calls import ToolHarness
 

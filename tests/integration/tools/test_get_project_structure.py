@@ -5,7 +5,7 @@ import os
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.policy.inputs import CallLimits
+from interlock.policy.authority_inputs import CallLimits
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.builtins.get_project_structure import GetProjectStructureTool
 from tests.harness.tool_calls import SECRET, ToolHarness

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.policy.inputs import CallLimits
+from interlock.policy.authority_inputs import CallLimits
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.directory_walk import MAX_DEPTH
 from interlock.tools.builtins.list_files import ListFilesTool

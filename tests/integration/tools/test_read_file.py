@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.policy.inputs import CallLimits
+from interlock.policy.authority_inputs import CallLimits
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.read_file import ReadFileTool
 from tests.harness.tool_calls import ToolHarness

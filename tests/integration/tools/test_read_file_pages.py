@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.policy.inputs import CallLimits
+from interlock.policy.authority_inputs import CallLimits
 from interlock.tools.files.cursor import cursor_subject, make_cursor
 from tests.harness.tool_calls import SECRET, ToolHarness
 

@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from interlock.policy.inputs import CallLimits
+from interlock.policy.authority_inputs import CallLimits
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.programs import RG, locate
 from tests.harness.tool_calls import SECRET, ToolHarness

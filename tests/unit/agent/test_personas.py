@@ -21,8 +21,8 @@ from interlock.agent.definitions import (
 )
 from interlock.config.modes import ToolMode
 from interlock.policy.authority import AuthorityCache, effective_policy
-from interlock.policy.inputs import AuthorityInputs, Capabilities
-from interlock.policy.tool_policy import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
+from interlock.policy.authority_inputs import AuthorityInputs, Capabilities
+from interlock.policy.policy_fields import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
 from interlock.sessions.runtime_settings import StoredSettings, field_paths, flatten_document, to_document
 from interlock.wiring import build_registry
 from tests.unit.gates.test_policy import is_no_wider, policies

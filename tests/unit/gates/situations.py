@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
-from interlock.policy.tool_policy import NO_RESTRICTION
+from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
+from interlock.policy.policy_fields import NO_RESTRICTION
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.tool import PolicySwitch
 from tests.harness.tools import DeclaredTool

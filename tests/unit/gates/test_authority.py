@@ -13,8 +13,8 @@ from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.policy.authority import AuthorityCache, canonical_form, compile_authority
-from interlock.policy.inputs import AuthorityInputs, CallLimits, Capabilities
-from interlock.policy.tool_policy import (
+from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
+from interlock.policy.policy_fields import (
     FsPolicy,
     McpPolicy,
     MemoryPolicy,

@@ -3,8 +3,8 @@
 from interlock.config.modes import ToolMode
 from interlock.gates.explain import explain_call, matrix_json
 from interlock.policy.authority import Authority, compile_authority
-from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.tool_policy import ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.tools.registry import ToolRegistry
 from tests.harness.tools import CHAT_AND_CODING, DeclaredTool
 

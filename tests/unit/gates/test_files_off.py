@@ -6,8 +6,8 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.policy.authority import Authority, AuthorityCache
-from interlock.policy.inputs import AuthorityInputs, Capabilities
-from interlock.policy.tool_policy import NO_RESTRICTION, FsPolicy, ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs, Capabilities
+from interlock.policy.policy_fields import NO_RESTRICTION, FsPolicy, ToolPolicy
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.wiring import build_registry
 from tests.harness.case_tables import each_row

@@ -8,8 +8,8 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.gates.gate import ClearedCall, GateContext, Refusal, ToolCall, judge
 from interlock.policy.authority import AuthorityCache, compile_authority
-from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.tool_policy import McpPolicy, ShellPolicy, ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import McpPolicy, ShellPolicy, ToolPolicy
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool, Effect, PolicySwitch

@@ -6,7 +6,7 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorClass, ErrorCode, ToolError
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.policy.verdict import PolicyLayer
 from interlock.tools.registry import ToolRegistry
 from tests.harness import tools

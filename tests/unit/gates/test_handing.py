@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
 from interlock.policy.authority import Authority, compile_authority
+from interlock.policy.authority_inputs import AuthorityInputs, Capabilities
 from interlock.policy.delegation import DelegatedAuthority, child_policy, modes_open_to_step, step_mode
-from interlock.policy.inputs import AuthorityInputs, Capabilities
-from interlock.policy.tool_policy import (
+from interlock.policy.policy_fields import (
     FsPolicy,
     ImagePolicy,
     McpPolicy,

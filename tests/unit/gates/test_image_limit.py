@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs
-from interlock.policy.tool_policy import (
+from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
     NO_RESTRICTION,

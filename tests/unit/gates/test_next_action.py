@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.tool import ToolSettings
 from interlock.policy.authority import compile_authority
-from interlock.policy.inputs import AuthorityInputs, Capabilities, ModeSwitching
-from interlock.policy.tool_policy import FsPolicy, ToolPolicy
+from interlock.policy.authority_inputs import AuthorityInputs, Capabilities, ModeSwitching
+from interlock.policy.policy_fields import FsPolicy, ToolPolicy
 from interlock.policy.verdict import ENVIRONMENT_NAMES, AllowedTool, DeniedTool, ModeSwitchMethod
 from interlock.tools.registry import ToolRegistry
 from tests.harness.tools import DeclaredTool, file_reader

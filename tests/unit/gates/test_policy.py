@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from interlock.policy.tool_policy import (
+from interlock.policy.policy_fields import (
     NO_RESTRICTION,
     FsPolicy,
     McpPolicy,

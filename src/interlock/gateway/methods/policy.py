@@ -9,7 +9,7 @@ from interlock.gateway.methods.base import Identifier, Method, MethodCall
 from interlock.gateway.methods.sessions import mode_of
 from interlock.gateway.protocol import MethodParams, NoParams
 from interlock.gateway.services import GatewayServices, Json
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
 from interlock.sessions.runtime_settings import StoredSettings, to_document
 
 

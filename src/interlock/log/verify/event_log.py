@@ -19,7 +19,7 @@ from interlock.log.read import StoredEvent, iter_stream
 from interlock.log.recorded_erasures import RecordedErasures
 from interlock.log.verify.checkpoints import CheckpointVerifier, Coverage
 from interlock.log.verify.database_schema import missing_tables, schema_anomalies
-from interlock.log.verify.rows import RowVerifier
+from interlock.log.verify.projected_rows import RowVerifier
 
 STREAMS = """
 SELECT stream FROM stream_heads UNION SELECT stream FROM events

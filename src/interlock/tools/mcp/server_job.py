@@ -12,7 +12,7 @@ from interlock.sandbox.jobs import Job, JobLimits, system_paths
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.mcp.secret_references import NamedValue
 from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
-from interlock.tools.mcp.writable_path_check import AgentWritableSourceCheck
+from interlock.tools.mcp.tampering_check import TamperingCheck
 from interlock.tools.shell.command_runner import private_directory
 
 _PASSED_ON = ("TZ", "LANG", "LC_ALL", "LC_CTYPE")
@@ -40,7 +40,7 @@ class LaunchCeiling:
 
     def tampering_risk(self, server: McpServerConfig) -> str:
         """Why an agent could change the server's program; empty if none can."""
-        return AgentWritableSourceCheck(self.roots, self.own_folders).why_not(server)
+        return TamperingCheck(self.roots, self.own_folders).why_not(server)
 
     def profile(self, server: McpServerConfig) -> SandboxProfile:
         reads, writes = server.roots is not McpRootAccess.none, server.roots is McpRootAccess.write

@@ -44,7 +44,7 @@ _BETWEEN_PATHS = re.compile(r"[:;,=\s]")
 
 
 @dataclass(frozen=True, slots=True)
-class AgentWritableSourceCheck:
+class TamperingCheck:
     """The opened directories, and Interlock's own, including those that agents write to."""
 
     roots: tuple[Path, ...]

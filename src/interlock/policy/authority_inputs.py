@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock.config.modes import ToolMode
-from interlock.policy.tool_policy import NO_RESTRICTION, ToolPolicy
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod, PolicyLayer
 
 
