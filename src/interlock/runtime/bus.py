@@ -192,6 +192,11 @@ class Bus:
         self._watched: dict[str, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    @property
+    def has_others(self) -> bool:
+        """Whether other processes may receive messages. Thread-safe."""
+        return self._transport is not None and self._transport.has_others
+
     def subscribe(
         self, handler: MessageHandler, *kinds: type[BusMessage], session_id: str | None = None
     ) -> Callable[[], None]:
@@ -228,9 +233,9 @@ class Bus:
 
     def publish_committed(self, events: Sequence[AppendedEvent]) -> None:
         """Publish events that were just written, in order. Called in the writer's thread."""
-        loop, transport = self._loop, self._transport
+        loop = self._loop
         is_wanted = any(kind in {LogAppended, SessionChanged} for kind, _ in tuple(self._handlers))
-        if loop is not None and (is_wanted or (transport is not None and transport.has_others)):
+        if loop is not None and (is_wanted or self.has_others):
             # A loop that has ended has no subscribers.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._publish_appended, events)
