@@ -51,9 +51,9 @@ class SessionWatch:
         self._watchers: set[SessionWatcher] = set()
         self._changed: dict[str, None] = {}
         self._has_changed = asyncio.Event()
-        # The newest position at each of the last polls; and the number that was told of each session since.
+        # The newest position at each of the last polls; and the reported number of each session since.
         self._marks: deque[tuple[float, int]] = deque()
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         bus.subscribe(self._on_change, SessionChanged)
 
     async def watch(self, watcher: SessionWatcher) -> None:
@@ -90,9 +90,9 @@ class SessionWatch:
 
     def _on_change(self, message: SessionChanged) -> None:
         # The next poll finds what is beyond.
-        is_new = message.seq > self._told.get(message.session_id, 0)
+        is_new = message.seq > self._reported.get(message.session_id, 0)
         if self._watchers and is_new and len(self._changed) < MAX_CHANGED:
-            self._told[message.session_id] = message.seq
+            self._reported[message.session_id] = message.seq
             self._note(message.session_id)
 
     def _note(self, session_id: str) -> None:
@@ -100,7 +100,7 @@ class SessionWatch:
         self._has_changed.set()
 
     async def _poll(self) -> None:
-        """Note what changed in the last seconds and was not told yet."""
+        """Note what changed in the last seconds and was not reported yet."""
         now, is_first = asyncio.get_running_loop().time(), not self._marks
         newest = (await self._database.fetch(NEWEST))[0][0]
         if not is_first and newest == self._marks[0][1] == self._marks[-1][1]:
@@ -112,10 +112,10 @@ class SessionWatch:
         rows = await self._database.read(lambda db: db.query(CHANGED_SINCE, (since,)))
         found = {str(stream): int(seq) for stream, seq in rows}
         for session_id, seq in found.items():
-            if not is_first and seq > self._told.get(session_id, 0):
+            if not is_first and seq > self._reported.get(session_id, 0):
                 self._note(session_id)
         # Older ones are not found again.
-        self._told = {each: max(seq, self._told.get(each, 0)) for each, seq in found.items()}
+        self._reported = {each: max(seq, self._reported.get(each, 0)) for each, seq in found.items()}
 
     async def _send(self) -> None:
         self._has_changed.clear()

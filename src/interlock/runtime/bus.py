@@ -186,7 +186,7 @@ class Bus:
 
     def __init__(self, transport: BusTransport | None = None) -> None:
         self._transport = transport
-        # By kind and session; None stands for all sessions.
+        # By kind and session; None means all sessions.
         self._handlers: dict[tuple[type[BusMessage], str | None], tuple[MessageHandler, ...]] = {}
         # The number of subscriptions to each session.
         self._watched: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """The answers that the tasks of this process produce right now, before they are stored.
 
-All other events are in the log already. The text is published as it grows; whoever missed its beginning
-asks for it, and gets all of it again.
+All other events are in the log already. The text is published as it grows; a process that missed its
+beginning asks for it, and gets all of it again.
 """
 
 from dataclasses import dataclass, field

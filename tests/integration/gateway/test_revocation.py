@@ -250,6 +250,7 @@ READS = {
     "session.search",
     "session.subscribe",
     "session.unsubscribe",
+    "session.watch",
     "settings.get",
     "settings.preview",
     "stats.get",

@@ -99,7 +99,7 @@ class AgentEventReader:
 
     def _error(self, error: ErrorData) -> Iterator[AgentEvent]:
         if error["code"] == TaskEndCode.CANCELLED:
-            # Whoever cancelled it knows.
+            # The cancellation was shown where it was made.
             self._begin_task()
             return
         yield from self._end_task(TaskEnded("failed", error["message"], self._limit))
