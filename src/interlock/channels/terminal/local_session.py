@@ -75,6 +75,7 @@ class LocalSession:
         self._hub = hub
         self._bus = bus
         self._reader = AgentEventReader()
+        self._output_error: Exception | None = None
         self._work = work
 
     async def say(self, text: str, *, leaves_nothing: bool = False) -> Task:
@@ -213,7 +214,7 @@ class LocalSession:
     @asynccontextmanager
     async def _followed(self) -> AsyncIterator[None]:
         """Show what happens in the session meanwhile, whichever process works, to its end."""
-        self._reader = AgentEventReader()
+        self._reader, self._output_error = AgentEventReader(), None
         unsubscribe = self._bus.subscribe(self._show_progress, ProgressReported, session_id=self.session_id)
         try:
             await self._hub.follow(self.session_id, self)
@@ -221,19 +222,29 @@ class LocalSession:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CATCH_UP_SECONDS):
                     await self._hub.catch_up(self.session_id)
+            if self._output_error is not None:
+                raise self._output_error
         finally:
             unsubscribe()
             await self._hub.leave(self.session_id, self)
 
     def deliver(self, item: FeedItem, /) -> None:
         for event in self._reader.read(item):
-            self._show(event)
+            self._show_event(event)
 
     async def ready(self) -> None:
         """There is always room: what is shown is not kept."""
 
     def _show_progress(self, message: ProgressReported) -> None:
-        self._show(ToolProgress(message.call_id, message.text))
+        self._show_event(ToolProgress(message.call_id, message.text))
+
+    def _show_event(self, event: AgentEvent) -> None:
+        """Show an event. A broken pipe, say, ends the output and not the task; it is raised at the end."""
+        if self._output_error is None:
+            try:
+                self._show(event)
+            except Exception as error:  # noqa: BLE001 - see above
+                self._output_error = error
 
 
 def _is_idle(task: Task) -> bool:
