@@ -23,6 +23,7 @@ from interlock.db.database import StoreConfig, open_database
 from interlock.db.leases import Leases
 from interlock.log.kinds import ToolCallCompleted
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, StreamAppender
+from interlock.log.task_events import TurnCompletedEvent
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
 from interlock.wiring.projections import PROJECTIONS
@@ -38,6 +39,19 @@ EVENT = ToolCallCompleted(
     truncated_lines=False,
     truncated_bytes=False,
     output_hash="e" * 64,
+)
+# Beside its own row, it has one in the search index and changes one of usage.
+TURN = TurnCompletedEvent(
+    turn=1,
+    authority_digest="d" * 64,
+    messages=2,
+    finish_reason="stop",
+    tool_calls=0,
+    input_tokens=1_000,
+    output_tokens=100,
+    latency_ms=900.0,
+    model="bench",
+    content="I read the file and changed one line of it. " * 8,
 )
 PAYLOAD = orjson.dumps(EVENT.payload()).decode()
 INSERT = "INSERT INTO events (stream, seq, time_us, kind, payload) VALUES (?, ?, ?, ?, ?)"
@@ -122,6 +136,9 @@ class Ours:
     async def append(self, stream: str) -> None:
         await self.log.append(stream, EVENT, token=self.tokens[stream])
 
+    async def append_turn(self, stream: str) -> None:
+        await self.log.append(stream, TURN, token=self.tokens[stream])
+
     def close(self) -> None:
         self.log.close()
         self.database.close()
@@ -164,10 +181,10 @@ class Contest:
         stream = self.ours.streams[-1]
         for _ in range(ALONE):
             self.direct_connection.begin(write=True)
-            ledger = StreamAppender(self.direct_connection, heads, PROJECTIONS)
+            appender = StreamAppender(self.direct_connection, heads, PROJECTIONS)
             draft = EventDraft(EVENT, NO_SCOPE, Redactor())
-            ledger.add(stream, self.ours.tokens[stream], [draft], print)
-            ledger.flush()
+            appender.add(stream, self.ours.tokens[stream], [draft], print)
+            appender.flush()
             self.direct_connection.commit()
 
     def threaded_alone(self) -> None:
@@ -204,6 +221,9 @@ class Contest:
     def ours_together(self) -> None:
         self._together(self.ours.append)
 
+    def turns_together(self) -> None:
+        self._together(self.ours.append_turn)
+
 
 def rows() -> list[Row]:
     with folder() as path:
@@ -235,10 +255,11 @@ def rows() -> list[Row]:
             side(contest.plain_group, events, "cpu"),
             side(contest.grouped_together, events, "cpu"),
             side(contest.ours_together, events, "cpu"),
+            side(contest.turns_together, events, "cpu"),
         )
         contest.close()
     plain, direct, threaded, ours, grouped, together = wall
-    plain_cpu, ours_cpu, group_cpu, grouped_cpu, together_cpu = cpu
+    plain_cpu, ours_cpu, group_cpu, grouped_cpu, together_cpu, turn_cpu = cpu
     per_second = 1e6 / together
     return [
         Row(
@@ -264,6 +285,7 @@ def rows() -> list[Row]:
             *(together_cpu, grouped_cpu, "µs", "µs a bare group commit", 3.0),
             duty=Duty.events,
         ),
+        Row("log:   a turn, with its text and usage", turn_cpu, together_cpu, "µs", "µs an event"),
         Row("log:   beside plain sqlite3, 50 rows a commit", together_cpu, group_cpu, "µs", "µs"),
         Row("log:   events/s beside a bare group commit", per_second, 1e6 / grouped, "/s", "/s"),
     ]

@@ -1,15 +1,16 @@
-"""Stores of very many events, made fast and honestly: every event goes through the ledger and its chain,
-every message has the event that vouches for it, and `events verify` finds nothing.
+"""Stores of very many events, made fast and honestly: the log's own appender chains each and stores the
+rows that follow from it, and `events verify` finds nothing.
 
-A third of the tasks stand in one long session, the rest in sessions of ten each; workers are told of in the
-system's stream. Times are spread over a hundred days, so that a day is a hundredth of all.
+A task is a message, a turn with one call, whose outcome is no message, and the end. A third of the tasks
+are in one long session, the rest in sessions of ten each; workers are in the system's stream. Times are
+spread over a hundred days, so that a day is a hundredth of all.
 """
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import interlock.log.stream_appender as ledger_module
+import interlock.log.stream_appender as appender_module
 from interlock.db.database import Database
 from interlock.log.event import Event
 from interlock.log.kinds import SYSTEM_STREAM, SessionCreated, ToolCallCompleted, ToolCallStarted
@@ -32,7 +33,7 @@ from interlock.wiring.projections import PROJECTIONS
 DAYS = 100
 DAY_US = 86_400_000_000
 TASKS_OF_A_SESSION = 10
-EVENTS_OF_A_TASK = 12
+EVENTS_OF_A_TASK = 9
 TASKS_AT_ONCE = 500
 LONG_SESSION = "s_long"
 CALL = {"call_id": "call_1", "tool_name": "current_time", "mode": "chat_safe", "authority_digest": "d" * 64}
@@ -57,11 +58,11 @@ class Maker:
             with self._clock():
                 for first in range(0, count, TASKS_AT_ONCE):
                     connection.begin(write=True)
-                    ledger = StreamAppender(connection, {}, PROJECTIONS)
+                    appender = StreamAppender(connection, {}, PROJECTIONS)
                     for number in range(first, min(first + TASKS_AT_ONCE, count)):
                         self._now_us = began_us + number * DAYS * DAY_US // count
-                        self._one(ledger, number)
-                    ledger.flush()
+                        self._one(appender, number)
+                    appender.flush()
                     connection.commit()
             if self._database.dialect == "postgresql":
                 connection.change("ANALYZE")
@@ -71,34 +72,34 @@ class Maker:
 
     @contextmanager
     def _clock(self) -> Iterator[None]:
-        """The ledger reads the time in one place."""
-        real, ledger_module.now_us = ledger_module.now_us, lambda: self._now_us
+        """The appender reads the time in one place."""
+        real, appender_module.now_us = appender_module.now_us, lambda: self._now_us
         try:
             yield
         finally:
-            ledger_module.now_us = real
+            appender_module.now_us = real
 
-    def _one(self, ledger: StreamAppender, number: int) -> None:
+    def _one(self, appender: StreamAppender, number: int) -> None:
         place = number // 3 * 2 + number % 3
         session = LONG_SESSION if number % 3 == 2 else f"s_{place // TASKS_OF_A_SESSION}"
         if session not in self._opened:
             self._opened.add(session)
-            self._open(ledger, session)
-        self._task(ledger, session, f"t_{number}")
+            self._open(appender, session)
+        self._task(appender, session, f"t_{number}")
         if number % 8 == 0:
             worker = WorkerStarted(worker=f"w-{number}", pid=number, host="here")
-            self._told(ledger, SYSTEM_STREAM, self._log.draft(worker))
+            self._told(appender, SYSTEM_STREAM, self._log.draft(worker))
 
-    def _open(self, ledger: StreamAppender, session: str) -> None:
-        ledger.open_stream(session)
+    def _open(self, appender: StreamAppender, session: str) -> None:
+        appender.open_stream(session)
         created = SessionCreated(
             session_kind="chat", title=f"About {session}", mode="chat_safe", opened_by="bench"
         )
-        self._told(ledger, session, self._log.draft(created))
+        self._told(appender, session, self._log.draft(created))
 
-    def _task(self, ledger: StreamAppender, session: str, task: str) -> None:
+    def _task(self, appender: StreamAppender, session: str, task: str) -> None:
         asked = make_storable(self._redactor, Role.user, f"What time is it, for {task}?")
-        (message,) = self._told(ledger, session, self._log.draft(asked.event(), EventScope(task)))
+        (message,) = self._told(appender, session, self._log.draft(asked.event(), EventScope(task)))
         queued = self._event(
             TaskQueued(task_id=task, message_seq=message.seq, who="bench", mode="chat_safe"),
             task,
@@ -107,7 +108,7 @@ class Maker:
         started = self._event(
             TaskStarted(task_id=task, mode="chat_safe", worker="w-0", attempt=1), task, queued.id
         )
-        self._told(ledger, session, queued, started, *self._work(task, started.id))
+        self._told(appender, session, queued, started, *self._work(task, started.id))
         self.tasks.append((session, task, message.seq))
 
     def _work(self, task: str, started: str) -> Sequence[EventDraft]:
@@ -150,8 +151,8 @@ class Maker:
     def _event(self, event: Event, task: str, parent: str) -> EventDraft:
         return self._log.draft(event, EventScope(task, parent))
 
-    def _told(self, ledger: StreamAppender, stream: str, *drafts: EventDraft) -> list[EventReceipt]:
-        return ledger.add(stream, None, drafts, _refused)
+    def _told(self, appender: StreamAppender, stream: str, *drafts: EventDraft) -> list[EventReceipt]:
+        return appender.add(stream, None, drafts, _refused)
 
 
 def _refused(error: Exception) -> None:

@@ -11,9 +11,9 @@ from interlock.config.settings import Settings
 from interlock.core.errors import SessionBusy, SessionNotFound
 from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.embed import tool
+from interlock.log.erasure import ERASE_TEXTS
 from interlock.log.kinds import SessionRenamed
 from interlock.log.read import iter_stream
-from interlock.sessions.erasure import ERASE_REST
 from interlock.sessions.models import Role
 from interlock.wiring import open_runtime
 from interlock.wiring.agents import open_agent_runtime
@@ -148,7 +148,7 @@ async def test_what_is_recorded_while_a_session_is_erased_loses_nothing_unseen(
         real = kind.change
 
         def change(self, statement, parameters=(), real=real):
-            if statement == ERASE_REST[0]:
+            if statement == ERASE_TEXTS:
                 recording.append(asyncio.run_coroutine_threadsafe(record_late(), loop))
                 wait(recording, timeout=1)
             return real(self, statement, parameters)

@@ -18,7 +18,7 @@ from interlock.sessions.erasure import SessionEraser
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.runtime_settings import SettingsStore
-from interlock.wiring.projections import PROJECTIONS
+from interlock.wiring.projections import ERASE_SESSION, PROJECTIONS
 
 
 @dataclass
@@ -50,7 +50,8 @@ class StoreHarness:
         await self.tasks().delete_session(session_id, who=who)
 
     async def erase(self, session_id: str, *, who: str = "operator") -> LogErased:
-        return await SessionEraser(self.database, self.log).erase(session_id, who=who)
+        eraser = SessionEraser(self.database, self.log, statements=ERASE_SESSION)
+        return await eraser.erase(session_id, who=who)
 
     def switch(self, *open_modes: ToolMode) -> ModeSwitch:
         return ModeSwitch(self.log, open_modes=frozenset(open_modes))

@@ -4,9 +4,22 @@ import asyncio
 
 import pytest
 
-from interlock.core.errors import PreconditionFailed, SessionFenced, SessionNotFound, StoreError, UserError
+from interlock.core.errors import (
+    PreconditionFailed,
+    SessionFenced,
+    SessionNotFound,
+    StoreConflict,
+    StoreError,
+    UserError,
+)
 from interlock.log.checkpoint import write_checkpoint
-from interlock.log.kinds import SYSTEM_STREAM, MessageAppended, SessionArchived, SessionRenamed
+from interlock.log.kinds import (
+    SYSTEM_STREAM,
+    AskUserAsked,
+    MessageAppended,
+    SessionArchived,
+    SessionRenamed,
+)
 from interlock.log.read import LOG_START, LogCursor, end_of_log, iter_stream, read_all, read_stream
 from interlock.log.stream_appender import EventScope, WritePrecondition
 from interlock.wiring.projections import verify
@@ -191,6 +204,30 @@ async def test_a_unit_that_fails_leaves_no_trace_and_hurts_no_other(store):
         titles = [event.event().title for event in read_stream(connection, session)]
     assert titles == ["", "a", "b"]
     assert store.query("SELECT title FROM sessions") == [("b",)]
+    assert report(store).ok
+
+
+async def test_an_event_whose_row_exists_already_hurts_no_other_of_its_group(store):
+    """A call asks once: two questions of one call want the same row."""
+    session, other = await new_session(store), await new_session(store)
+
+    def asked(question: str):
+        event = AskUserAsked(
+            question_id=question,
+            call_id="c1",
+            tool_name="ask_user",
+            mode="chat",
+            authority_digest="d",
+            widget="form",
+            question={},
+        )
+        return store.log.append(session, event, scope=EventScope(None, "intent"))
+
+    results = await asyncio.gather(
+        asked("q1"), asked("q2"), store.log.append(other, renamed("a")), return_exceptions=True
+    )
+    assert isinstance(results[1], StoreConflict)
+    assert [results[0][0].seq, results[2][0].seq] == [2, 2]
     assert report(store).ok
 
 

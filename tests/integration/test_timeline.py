@@ -148,14 +148,40 @@ async def test_a_model_without_a_price_leaves_the_sum_unknown_and_says_what_is_k
     assert (second["cost"], second["cost_at_least"]) == (None, 0.0)
 
 
-async def test_what_a_broken_turn_cost_is_not_known(store, writer):
+async def test_what_a_broken_turn_cost_is_not_known_where_turns_are_added_up(store, writer):
+    """The task's own total is in a table."""
     await writer.work()
     seq = store.query("SELECT max(seq) FROM events WHERE kind = 'turn.completed'")[0][0]
     store.execute("UPDATE events SET facts = '{}' WHERE stream = 'talk' AND seq = ?", seq)
     (root,) = told(store, task_id="t_1").roots
-    assert (root["cost"], root["cost_at_least"]) == (None, pytest.approx(0.11))
-    assert root["tokens"] == {"input": 100, "output": 10}
+    assert (root["cost"], root["tokens"]) == (pytest.approx(0.33), {"input": 300, "output": 30})
+    begun = only([root], "task.started")
+    assert (begun["cost"], begun["cost_at_least"]) == (None, pytest.approx(0.11))
+    assert begun["tokens"] == {"input": 100, "output": 10}
     assert "tokens" not in only([root], "turn.completed", 1)
+
+
+async def test_a_total_is_that_of_all_turns_although_some_are_not_shown(store, writer):
+    await writer.work()
+    (root,) = told(store, task_id="t_1", limit=4).roots
+    assert [node["kind"] for node in every([root])][3:] == ["turn.completed"]
+    assert root["tokens"] == {"input": 300, "output": 30}
+    assert root["cost"] == pytest.approx(0.33)
+    for kind in ("task.started", "agent.started"):
+        assert "tokens" not in only([root], kind)
+    assert only([root], "turn.completed")["tokens"] == {"input": 100, "output": 10}
+
+
+async def test_what_was_handed_over_counts_for_the_task_and_alone(store, writer):
+    begun = await writer(task_events.TaskQueued(task_id="t_1", message_seq=2, who="ada", mode="chat_safe"))
+    call = await writer(STARTED, await writer(answered(100, 10), begun))
+    agent = task_events.AgentStarted(task_id="t_1.1", agent="helper", agent_hash="", model="m")
+    child = await writer(agent, call, task="t_1.1")
+    for _ in range(2):
+        await writer(answered(20, 2), child, task="t_1.1")
+    (root,) = told(store, task_id="t_1", limit=5).roots
+    assert root["tokens"] == {"input": 140, "output": 14}
+    assert only([root], "agent.started")["tokens"] == {"input": 40, "output": 4}
 
 
 async def test_a_question_lasts_until_its_answer_and_its_call_as_long_as_it_says(store, writer):
@@ -241,7 +267,7 @@ async def test_facts_that_are_odd_do_not_stop_the_tree(store, writer):
     store.execute("UPDATE events SET facts = '{}' WHERE seq = 5")
     store.execute("UPDATE events SET facts = '[1]' WHERE seq = 8")
     (root,) = told(store, task_id="t_1").roots
-    assert "tokens" not in root
+    assert "tokens" not in only([root], "task.started")
     payloads = [node["payload"] for node in every([root])]
     said = {"content": "", "calls": None}
     assert said in payloads

@@ -22,8 +22,9 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.driver import DbConnection
+from interlock.log.kinds import merge_payload
 from interlock.log.stream_appender import EventScope
-from interlock.log.usage import read_task_actor, read_task_usage
+from interlock.log.usage import read_task_usage
 from interlock.policy.authority import Authority
 from interlock.policy.delegation import DelegatedAuthority, child_policy
 from interlock.redaction.redactor import MARK
@@ -43,6 +44,7 @@ _WITHIN = """
 SELECT DISTINCT task FROM events WHERE stream = ? AND substr(task, 1, ?) = ?
     AND seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)
 """
+REQUEST = "SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'task.queued'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,12 @@ class SubagentRunner:
         child = await self._agent(agent)
         session_id, database = context.session_id, self._services.database
         task_id = await database.read(lambda db: _next_child(db, context))
-        actor = await database.read(lambda db: read_task_actor(db, session_id, context.scope.task or ""))
+        who = await database.read(lambda db: _requested_by(db, context))
         limits = await self._limits(context)
         scope = EventScope(task_id, context.scope.parent)
         loop = AgentLoop(self._services_for(session_id, child, parent, task_id, limits))
         assignment = TaskAssignment(
-            parent.mode, scope, context.lease_token, context.cancel.is_held, who=actor
+            parent.mode, scope, context.lease_token, context.cancel.is_held, who=who
         )
         answer, ended = "", TaskEnded("failed", "it ended without an answer")
         async with aclosing(loop.handle_message(session_id, task, assignment)) as events:
@@ -154,6 +156,13 @@ def _next_child(connection: DbConnection, context: ToolContext) -> str:
     if len(own) >= MAX_SUBTASKS:
         raise _refused(f"this task has already delegated {MAX_SUBTASKS} tasks, the maximum")
     return f"{prefix}{len(own) + 1}"
+
+
+def _requested_by(connection: DbConnection, context: ToolContext) -> str:
+    """The person whose task delegates; empty for a program's own tasks."""
+    task = (context.scope.task or "").partition(".")[0]
+    rows = connection.query(REQUEST, (context.session_id, task))
+    return str(merge_payload(rows[0][0], None).get("who", "")) if rows else ""
 
 
 def _left(limit: Decimal | None, spent: UsageCost) -> Decimal | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from interlock.core.errors import StoreError, StoreFull, StoreLocked, StoreUnavailable
+from interlock.core.errors import StoreConflict, StoreError, StoreFull, StoreLocked, StoreUnavailable
 from interlock.core.logging import StructuredLogger
 from interlock.db.disk_reserve import DiskReserve
 from interlock.db.driver import DbConnection, RetryTransaction, SqliteConnection
@@ -196,6 +196,14 @@ class GroupCommitWriter(Generic[Unit]):
             except RetryTransaction as error:
                 failure: Exception = StoreLocked(f"the database kept failing: {error}")
                 time.sleep(attempt * random.uniform(0.005, 0.03))  # noqa: S311 - so as not to meet again
+            except StoreConflict as error:
+                if len(units) > 1:
+                    # A row of one unit exists already: the others do not fail with it.
+                    for unit in units:
+                        self._commit([unit])
+                    return
+                failure = error
+                break
             except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
                 failure = error
                 break

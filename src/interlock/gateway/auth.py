@@ -17,10 +17,10 @@ from interlock.core.text import sanitize_text
 from interlock.db.database import Database
 from interlock.gateway.credentials import (
     BY_HASH,
-    END,
     LIVE,
     LIVE_BY_ID,
     LIVE_TOKEN,
+    LOCK_LIVE,
     NAMED,
     NOTE_USE,
     REDEEM,
@@ -273,7 +273,7 @@ class CredentialService:
             if not rows:
                 raise UserError(UNKNOWN)
             found = credential_from_row(rows[0])
-            was_live = transaction.connection.change(END, (now, author, found.id, now)) == 1
+            was_live = bool(transaction.connection.query(LOCK_LIVE, (found.id, now)))
             ended = runs.cancel_by_credential(transaction, found.id, author, REASONS[found.kind])
             if not was_live and not ended.sessions:
                 raise UserError(UNKNOWN)
@@ -303,8 +303,7 @@ class CredentialService:
 
         def work(transaction: Transaction) -> None:
             transaction.next_seq()
-            now = now_us()
-            if transaction.connection.change(END, (now, author, identity, now)) == 1:
+            if transaction.connection.query(LOCK_LIVE, (identity, now_us())):
                 transaction.record(AuthLogout(credential_id=identity, name=present.name, who=author))
 
         await self._events.transact(SYSTEM_STREAM, work, on_full_disk=True)

@@ -16,8 +16,7 @@ from interlock.log.auth_events import (
     AuthTokenRevoked,
 )
 from interlock.log.hash_chain import EventHeader
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 
 _COLUMNS = "id, kind, name, hash, created_us, created_by, expires_us, used_us, ended_us, ended_by"
 
@@ -34,8 +33,8 @@ REDEEM = f"""
 UPDATE credentials SET used_us = ?
 WHERE hash = ? AND kind = 'code' AND used_us IS NULL AND {IS_LIVE}
 """  # noqa: S608
-# Before what the credential started is cancelled: until the commit, nothing new can start with it.
-END = f"UPDATE credentials SET ended_us = ?, ended_by = ? WHERE id = ? AND {IS_LIVE}"  # noqa: S608
+# Locked before what the credential started is cancelled: until the commit, nothing new can start with it.
+LOCK_LIVE = f"{LIVE_BY_ID} {{FOR_UPDATE}}"
 NOTE_USE = "UPDATE credentials SET used_us = ? WHERE id = ? AND (used_us IS NULL OR used_us < ?)"
 SWEEP = """
 DELETE FROM credentials WHERE id IN (
@@ -106,6 +105,9 @@ def _rows_of(event: AuthEvent, _header: EventHeader) -> list[ProjectedRow]:
 
 def _evolve(row: ProjectedRow | None, event: AuthEvent, header: EventHeader) -> ProjectedRow | None:
     if row is not None:
+        if row["ended_us"] is not None:
+            # Revoked later, for what it had started.
+            return row
         # Revoked, logged out, or a code that was redeemed.
         return row | {"ended_us": header.time_us, "ended_by": event.who}
     match event:

@@ -1,8 +1,8 @@
 """Every kind of event, as frozen dataclasses; the other `*_events.py` modules define a part of them.
 
 docs/events.md lists them; a test keeps it complete.
-A released kind keeps its name, and its fields only grow: old rows stay readable. A reader that meets an
-unknown kind gets `UnknownEvent`.
+A released kind keeps its name, and its fields only grow, so that events of earlier versions can be read. A
+kind of a later version is an `UnknownEvent`.
 """
 
 from dataclasses import dataclass, field

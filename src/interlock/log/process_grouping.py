@@ -22,7 +22,7 @@ ORDER BY seq
 
 @dataclass(slots=True)
 class UnrecordedProcess:
-    """A process known only by its name: a terminal, or one of an older version."""
+    """A process known only by its name: a terminal."""
 
     worker: str
     children: list[EventNode] = field(default_factory=list)

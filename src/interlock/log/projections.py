@@ -6,8 +6,8 @@ with the same function and compares (log/verify/projected_rows.py). Where a cond
 it runs first, and `evolve` sets the columns that it changed from the event alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.db.driver import DbConnection
@@ -16,7 +16,7 @@ from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import SYSTEM_STREAM, decode_event
 
 # The values of a row by column.
-Row = dict[str, Any]
+ProjectedRow = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,22 +32,26 @@ class Projection:
     key: tuple[str, ...]
     columns: tuple[str, ...]
     kinds: tuple[type[Event], ...]
-    rows_of: Callable[[Any, EventHeader], Iterable[Row]]
-    evolve: Callable[[Row | None, Any, EventHeader], Row | None]
+    rows_of: Callable[[Any, EventHeader], Iterable[ProjectedRow]]
+    evolve: Callable[[ProjectedRow | None, Any, EventHeader], ProjectedRow | None]
     # The column that names the stream with the row's events; without one, it is the system stream.
     stream_column: str | None = None
-    # Columns that keep a value whose event has been erased: it is not covered from then on.
+    # The columns with content of events, each with its value once the content is erased.
+    content: Mapping[str, Any] = field(default_factory=dict)
+    # Columns that keep a value whose event has been erased for its age: it is not covered from then on.
     outlasting: tuple[str, ...] = ()
+    # The SQL condition of rows that are being worked on: no content of their stream is erased meanwhile.
+    is_open: str = ""
     # Rows are removed without an event after a while, and backups have none.
     may_be_missing: bool = False
 
-    def key_of(self, row: Row) -> tuple[Any, ...]:
+    def key_of(self, row: ProjectedRow) -> tuple[Any, ...]:
         return tuple(row[column] for column in self.key)
 
-    def is_key(self, match: Row) -> bool:
+    def is_key(self, match: ProjectedRow) -> bool:
         return match.keys() == set(self.key)
 
-    def read(self, connection: DbConnection, match: Row) -> list[Row]:
+    def read(self, connection: DbConnection, match: ProjectedRow) -> list[ProjectedRow]:
         """The stored rows with these values."""
         names = (*self.key, *self.columns)
         statement = f"SELECT {', '.join(names)} FROM {self.table}{_where(match)}"  # noqa: S608 - our names
@@ -57,13 +61,21 @@ class Projection:
     def store(self, connection: DbConnection, event: Event, header: EventHeader) -> None:
         """Store what the event makes of the rows that it concerns."""
         for match in self.rows_of(event, header):
-            before: Sequence[Row | None] = self.read(connection, match)
+            before: Sequence[ProjectedRow | None] = self.read(connection, match)
             if not before and self.is_key(match):
                 before = [None]
             for row in before:
                 self._write(connection, row, self.evolve(row, event, header))
 
-    def _write(self, connection: DbConnection, before: Row | None, after: Row | None) -> None:
+    def erase(self, connection: DbConnection, match: ProjectedRow, *, for_age: bool) -> None:
+        """Erase the content in the rows with these values."""
+        kept = self.outlasting if for_age else ()
+        if erased := {name: value for name, value in self.content.items() if name not in kept}:
+            self._update(connection, erased, match)
+
+    def _write(
+        self, connection: DbConnection, before: ProjectedRow | None, after: ProjectedRow | None
+    ) -> None:
         if after == before:
             return
         if before is None:
@@ -71,16 +83,20 @@ class Projection:
             marks = ", ".join("?" for _ in names)
             connection.change(f"INSERT INTO {self.table} ({', '.join(names)}) VALUES ({marks})", values)  # noqa: S608
             return
-        where, key = _where(dict.fromkeys(self.key)), self.key_of(before)
+        match = {name: before[name] for name in self.key}
         if after is None:
-            connection.change(f"DELETE FROM {self.table}{where}", key)  # noqa: S608
+            connection.change(f"DELETE FROM {self.table}{_where(match)}", tuple(match.values()))  # noqa: S608
             return
         changed = {name: value for name, value in after.items() if value != before[name]}
+        self._update(connection, changed, match)
+
+    def _update(self, connection: DbConnection, changed: ProjectedRow, match: ProjectedRow) -> None:
         setting = ", ".join(f"{name} = ?" for name in changed)
-        connection.change(f"UPDATE {self.table} SET {setting}{where}", (*changed.values(), *key))  # noqa: S608
+        statement = f"UPDATE {self.table} SET {setting}{_where(match)}"  # noqa: S608
+        connection.change(statement, (*changed.values(), *match.values()))
 
 
-def _where(match: Row) -> str:
+def _where(match: ProjectedRow) -> str:
     return f" WHERE {' AND '.join(f'{name} = ?' for name in match)}" if match else ""
 
 
@@ -110,3 +126,30 @@ class Projections:
                 event = decode_event(header.kind, row[7], row[8])
                 for projection in self.of(header):
                     projection.store(connection, event, header)
+
+    def is_at_work(self, connection: DbConnection, stream: str) -> bool:
+        return any(
+            connection.query(
+                f"SELECT 1 FROM {each.table} WHERE {each.stream_column} = ? AND ({each.is_open}) LIMIT 1",  # noqa: S608
+                (stream,),
+            )
+            for each in self._all
+            if each.is_open
+        )
+
+    def erase_old(self, connection: DbConnection, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Erase what rows have of the content of these events, given by header and facts.
+
+        Of each row they are all events with content: else a value would go whose event stays.
+        """
+        for row in rows:
+            header = EventHeader(*row[:7])
+            for projection in self.of(header):
+                if projection.content:
+                    for match in projection.rows_of(decode_event(header.kind, row[7]), header):
+                        projection.erase(connection, match, for_age=True)
+
+    def erase_stream(self, connection: DbConnection, stream: str) -> None:
+        for each in self._all:
+            if each.stream_column is not None:
+                each.erase(connection, {each.stream_column: stream}, for_age=False)

@@ -1,12 +1,12 @@
 """Erases content that is older than the operator wants to keep.
 
 The facts of an event and the hash of its content stay, so the chain still verifies (docs/decisions/0008).
-The messages of a task are erased together or not at all, and so are the events of a question: neither a
-model nor a check meets half of one.
+All content of a task is erased together or not at all, and so is that of a run, of a question, and of an
+exchange without a task: neither a model nor a check meets half of one. Rows lose the same content.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from interlock.core.errors import InterlockError
@@ -14,9 +14,11 @@ from interlock.core.logging import StructuredLogger
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
+from interlock.log.erasure import number_ranges
+from interlock.log.event import Event
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
-    MESSAGE_KINDS,
+    IS_MESSAGE,
     SYSTEM_STREAM,
     AskUserAnswered,
     AskUserAsked,
@@ -24,76 +26,64 @@ from interlock.log.kinds import (
     LogErased,
     merge_payload,
 )
-from interlock.log.run_events import RUN_EVENTS
-from interlock.log.task_events import TaskCancelled, TaskFinished
+from interlock.log.projections import Projections
+from interlock.log.run_events import RUN_EVENTS, RunFinished, RunStopped
+from interlock.log.task_events import TaskCancelled, TaskFinished, TaskQueued
 from interlock.log.writer import EventLog, Transaction
 
 _log = StructuredLogger(__name__)
 
-# The last one of a task has its reason.
-_TASK_ENDS = frozenset(event.kind for event in (TaskFinished, TaskCancelled))
+
+def _listed(*kinds: type[Event]) -> str:
+    return ", ".join(f"'{event.kind}'" for event in kinds)
+
+
 _QUESTION_KINDS = frozenset(event.kind for event in (AskUserAsked, AskUserAnswered, AskUserExpired))
+_RUN_KINDS = frozenset(event.kind for event in RUN_EVENTS)
 
-
-def _listed(kinds: Iterable[str]) -> str:
-    return ", ".join(f"'{kind}'" for kind in sorted(kinds))
-
-
-QUESTIONS = _listed(_QUESTION_KINDS)
-RUN_KINDS = _listed(event.kind for event in RUN_EVENTS)
-
-# A task's events are as old as its end; other events are as old as themselves.
-_OLD = """
-FROM events e LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
-WHERE e.stream = ? AND e.content IS NOT NULL
-    AND CASE WHEN t.id IS NULL THEN e.time_us ELSE t.ended_us END < ?
+TASK_ENDS = f"""
+SELECT task, max(CASE WHEN kind <> '{TaskQueued.kind}' THEN time_us END) AS ended_us FROM events
+WHERE stream = ? AND kind IN ({_listed(TaskQueued, TaskFinished, TaskCancelled)}) GROUP BY task
+"""  # noqa: S608 - all are constants
+# If the run has ended: when it had its last event.
+RUN_ENDED = f"""
+SELECT CASE WHEN count(CASE WHEN kind IN ({_listed(RunFinished, RunStopped)}) THEN 1 END) > 0
+    THEN max(time_us) END
+FROM events WHERE stream = ? AND kind IN ({_listed(*RUN_EVENTS)})
+"""  # noqa: S608
+QUESTION_CLOSED = f"""
+SELECT max(c.time_us) FROM events c
+WHERE c.stream = e.stream AND c.parent = e.parent AND c.kind IN ({_listed(AskUserAnswered, AskUserExpired)})
+"""  # noqa: S608
+# An event is as old as the end of what it belongs to: a run, a task or a question; others as themselves.
+_OLD = f"""
+FROM events e LEFT JOIN ({TASK_ENDS}) t ON t.task = e.task
+WHERE e.stream = ? AND e.content IS NOT NULL AND CASE
+    WHEN e.kind IN ({_listed(*RUN_EVENTS)}) THEN ({RUN_ENDED})
+    WHEN t.task IS NOT NULL THEN t.ended_us
+    WHEN e.kind IN ({_listed(AskUserAsked, AskUserAnswered, AskUserExpired)}) THEN ({QUESTION_CLOSED})
+    ELSE e.time_us END < ?
 """
 HAS_OLD = f"SELECT 1 {_OLD} LIMIT 1"
-OLD = f"""
-SELECT e.seq, e.kind, e.parent, t.id {_OLD}
-    AND NOT EXISTS (
-        SELECT 1 FROM questions q WHERE q.intent_id = e.parent AND e.kind IN ({QUESTIONS})
-            AND (q.status = 'open' OR q.closed_us >= ?))
-ORDER BY e.seq
-"""  # noqa: S608 - all are constants
+OLD = f"SELECT e.seq, e.kind, e.parent, t.task, ({IS_MESSAGE}) {_OLD} ORDER BY e.seq"
+# Header and facts, as `Projections.erase_old` reads them.
 STILL_THERE = """
-SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS NOT NULL
+SELECT id, time_us, stream, seq, task, parent, kind, facts FROM events
+WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS NOT NULL ORDER BY seq
 """
 
 # Messages that belong to no task: a person's, and the replies to it up to the next one.
-_MESSAGES = ", ".join(f"'{kind}'" for kind in MESSAGE_KINDS)
 LOOSE_MESSAGES = f"""
-SELECT e.seq, e.facts, e.time_us FROM events e
-LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
-WHERE e.stream = ? AND e.kind IN ({_MESSAGES}) AND e.content IS NOT NULL
-    AND t.id IS NULL
-ORDER BY e.seq
-"""  # noqa: S608 - a constant
+SELECT e.seq, e.facts, e.time_us FROM events e LEFT JOIN ({TASK_ENDS}) t ON t.task = e.task
+WHERE e.stream = ? AND t.task IS NULL AND {IS_MESSAGE} ORDER BY e.seq
+"""  # noqa: S608
 
 STREAMS = """
 SELECT stream FROM stream_heads WHERE stream > ? AND closed_us IS NULL ORDER BY stream LIMIT ?
 """
 IS_OPEN = "SELECT 1 FROM stream_heads WHERE stream = ? AND closed_us IS NULL"
-IS_AT_WORK = """
-SELECT 1 FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') LIMIT 1
-"""
 
-# In the order in which a whole session is erased, so that the two cannot deadlock.
 ERASE_TEXT = "DELETE FROM event_texts WHERE stream = ? AND seq = ?"
-ERASE_QUESTION = """
-UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL
-WHERE intent_id = ? AND session_id = ?
-"""
-ERASE_REASON = "UPDATE tasks SET reason = NULL WHERE id = ?"
-# What a run goes on with is erased when it ended long enough ago, after the content of its last event.
-RUN_IS_OLD = "SELECT 1 FROM runs WHERE session_id = ? AND ended_us < ?"
-HAS_RUN_EVENTS = f"""
-SELECT 1 FROM events WHERE stream = ? AND kind IN ({RUN_KINDS}) AND content IS NOT NULL LIMIT 1
-"""  # noqa: S608
-ERASE_RUN = (
-    "UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ?",
-    "UPDATE run_nodes SET summary = NULL, artifacts = NULL, reason = NULL WHERE session_id = ?",
-)
 ERASE_CONTENT = "UPDATE events SET content = NULL, salt = NULL WHERE stream = ? AND seq = ?"
 
 BATCH = 500
@@ -177,7 +167,9 @@ class RetentionSweeper:
         events, messages = 0, 0
         for batch in await self._database.read(lambda db: _planned(db, stream, before_us)):
             told = await self._events.transact(
-                SYSTEM_STREAM, _erasing(stream, before_us, batch), on_full_disk=True
+                SYSTEM_STREAM,
+                _erasing(self._events.projections, stream, before_us, batch),
+                on_full_disk=True,
             )
             if told is not None:
                 events += told.events
@@ -196,28 +188,34 @@ def _page(after: str, before_us: int) -> Callable[[DbConnection], _Page]:
 
     def read(connection: DbConnection) -> _Page:
         streams = [str(row[0]) for row in connection.query(STREAMS, (after, _STREAMS_AT_ONCE))]
-        to_do = [stream for stream in streams if connection.query(HAS_OLD, (stream, before_us))]
+        to_do = [stream for stream in streams if connection.query(HAS_OLD, (*[stream] * 3, before_us))]
         return _Page(streams[-1] if streams else "", to_do)
 
     return read
 
 
 def _planned(connection: DbConnection, stream: str, before_us: int) -> list[list[Row]]:
-    """The rows of each transaction: the messages of whole tasks first, then everything else.
+    """The rows of each transaction. What is erased together is in one.
 
-    The plan stays valid while others write: a task that has ended does not start again.
+    The plan stays valid while others write: a task or a run that has ended does not start again.
     """
     end = _end_of_loose(connection, stream, before_us)
-    words: dict[str | None, list[Row]] = {}
-    others: list[list[Row]] = []
-    for row in connection.query(OLD, (stream, before_us, before_us)):
-        seq, kind, _, task = row
-        if kind not in MESSAGE_KINDS and kind not in _QUESTION_KINDS:
-            others.append([row])
-        elif task is not None or kind not in MESSAGE_KINDS or seq < end:
-            words.setdefault(task, []).append(row)
+    units: dict[object, list[Row]] = {}
+    for row in connection.query(OLD, (stream, stream, stream, before_us)):
+        seq, kind, parent, task, is_message = row
+        if kind in _RUN_KINDS:
+            unit: object = _RUN_KINDS
+        elif task is not None:
+            unit = task
+        elif kind in _QUESTION_KINDS:
+            unit = parent
+        elif is_message and seq >= end:
+            continue
+        else:
+            unit = None if is_message else seq
+        units.setdefault(unit, []).append(row)
     batches: list[list[Row]] = [[]]
-    for whole in (*words.values(), *others):
+    for whole in units.values():
         batches[-1].extend(whole)
         if len(batches[-1]) >= BATCH:
             batches.append([])
@@ -225,38 +223,36 @@ def _planned(connection: DbConnection, stream: str, before_us: int) -> list[list
 
 
 def _erasing(
-    stream: str, before_us: int, batch: Sequence[Row]
+    projections: Projections, stream: str, before_us: int, batch: Sequence[Row]
 ) -> Callable[[Transaction], LogErased | None]:
     """The work of one transaction, with the one event that records it; None if nothing is left to do.
 
     The event is in the system stream: in the session's own it would make the session look used.
     """
+    planned = {int(row[0]): bool(row[-1]) for row in batch}
 
     def work(transaction: Transaction) -> LogErased | None:
         # This serialises concurrent sweeps.
         transaction.next_seq()
         connection = transaction.connection
-        rows = _still_there(connection, stream, batch)
+        if projections.is_at_work(connection, stream) or not connection.query(IS_OPEN, (stream,)):
+            return None
+        there = connection.query(STILL_THERE, (stream, min(planned), max(planned)))
+        rows = [row for row in there if row[3] in planned]
         if not rows:
             return None
-        messages = [(stream, seq) for seq, kind, *_ in rows if kind in MESSAGE_KINDS]
-        intents = sorted({parent for _, kind, parent, _ in rows if kind in _QUESTION_KINDS})
-        connection.change_many(ERASE_TEXT, messages)
-        connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
-        connection.change_many(ERASE_REASON, [(task,) for _, kind, _, task in rows if kind in _TASK_ENDS])
-        connection.change_many(ERASE_CONTENT, [(stream, seq) for seq, *_ in rows])
-        if connection.query(RUN_IS_OLD, (stream, before_us)) and not connection.query(
-            HAS_RUN_EVENTS, (stream,)
-        ):
-            for erase in ERASE_RUN:
-                connection.change(erase, (stream,))
+        erased = [(stream, row[3]) for row in rows]
+        texts = [each for each in erased if planned[each[1]]]
+        connection.change_many(ERASE_TEXT, texts)
+        projections.erase_old(connection, rows)
+        connection.change_many(ERASE_CONTENT, erased)
         told = LogErased(
             who=BY_AGE,
             of=stream,
             before_us=before_us,
             events=len(rows),
-            messages=len(messages),
-            ranges=number_ranges(sorted(seq for seq, *_ in rows)),
+            messages=len(texts),
+            ranges=number_ranges(seq for _, seq in erased),
         )
         transaction.record(told)
         return told
@@ -264,31 +260,12 @@ def _erasing(
     return work
 
 
-def _still_there(connection: DbConnection, stream: str, batch: Sequence[Row]) -> list[Row]:
-    if connection.query(IS_AT_WORK, (stream,)) or not connection.query(IS_OPEN, (stream,)):
-        return []
-    numbers = [int(row[0]) for row in batch]
-    left = {row[0] for row in connection.query(STILL_THERE, (stream, min(numbers), max(numbers)))}
-    return [row for row in batch if row[0] in left]
-
-
 def _end_of_loose(connection: DbConnection, stream: str, before_us: int) -> int:
     """The seq of the first exchange that is not old as a whole."""
-    rows = connection.query(LOOSE_MESSAGES, (stream,))
+    rows = connection.query(LOOSE_MESSAGES, (stream, stream))
     place = next((place for place, row in enumerate(rows) if row[2] >= before_us), None)
     if place is None:
         return _NEVER
     while place > 0 and merge_payload(rows[place][1], None).get("role") != "user":
         place -= 1
     return int(rows[place][0])
-
-
-def number_ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Sorted numbers as [first, last] ranges."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ranges

@@ -147,7 +147,7 @@ class StreamHead:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class _DraftUnit:
     """One caller's drafts. `recorded` is filled again if the unit has to be chained a second time."""
 
     drafts: Sequence[EventDraft]
@@ -165,7 +165,7 @@ class _Pending:
     before: StreamHead
     time_us: int
     condition: WritePrecondition | None = None
-    units: list[_Unit] = field(default_factory=list)
+    units: list[_DraftUnit] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     texts: list[tuple[str, int, str]] = field(default_factory=list)
 
@@ -245,11 +245,11 @@ class StreamAppender:
         condition: WritePrecondition | None = None,
     ) -> list[EventReceipt]:
         """Chain the drafts onto the stream; the next flush writes or refuses them."""
-        unit = _Unit(drafts, condition, refused)
+        unit = _DraftUnit(drafts, condition, refused)
         self._add(stream, token, unit)
         return unit.recorded
 
-    def _add(self, stream: str, token: int | None, unit: _Unit) -> None:
+    def _add(self, stream: str, token: int | None, unit: _DraftUnit) -> None:
         pending = self._pending.get(stream)
         if pending is not None and not pending.takes(token, unit.condition):
             self.flush()

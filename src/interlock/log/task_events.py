@@ -210,7 +210,7 @@ class CircuitOpened(Event):
     error_class: str
     failures: int
     seconds: float
-    # One of the two is set; older rows have neither.
+    # One of the two is set.
     tool_name: str = ""
     model: str = ""
 

@@ -3,7 +3,7 @@
 The output is bounded, and never nested deeper than a JSON parser allows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.db.driver import DbConnection
 from interlock.log.read import COLUMNS, StoredEvent, stored_event_from_row
 from interlock.log.tree import payload_of
-from interlock.log.usage import CostOf, cost_json, turn_usage
+from interlock.log.usage import CostOf, cost_json, read_session_usage, read_task_usage, turn_usage
 
 # Deeper nodes are shown at this depth, as siblings of their parents.
 MAX_DEPTH = 40
@@ -28,8 +28,9 @@ SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? AND seq < ? {{kinds}} 
 # before its own last event, which exists once it has ended.
 OF_TASK = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?)
-    AND seq >= coalesce((SELECT message_seq FROM tasks WHERE id = ? AND session_id = ?), 0)
-    AND seq <= CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE id = ? AND ended_us IS NOT NULL)
+    AND seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)
+    AND seq <= CASE WHEN EXISTS (
+        SELECT 1 FROM events WHERE stream = ? AND task = ? AND kind IN ('task.finished', 'task.cancelled'))
         THEN (SELECT max(seq) FROM events WHERE stream = ? AND task = ?) ELSE {_BEYOND} END
 ORDER BY seq LIMIT ?
 """  # noqa: S608
@@ -49,7 +50,7 @@ _ENDS = {
 }
 _TASK_ENDS = {"task.finished", "task.cancelled"}
 _ANSWERS = {"ask_user.answered", "ask_user.expired"}
-# These sum up the tokens of all turns below them.
+# These show the tokens of all turns below them.
 _SCOPES = {"run.started", "node.entered", "task.queued", "task.started", "agent.started", "turn.completed"}
 
 
@@ -88,16 +89,27 @@ def read_timeline(
         chosen = rows[:limit][::-1]
     else:
         within = f"{task_id}."
-        span = (task_id, session_id, task_id, session_id, task_id)
+        span = (session_id, task_id) * 3
         parameters = (session_id, task_id, len(within), within, *span, limit + 1)
         rows = connection.query(OF_TASK, parameters)
         chosen = rows[:limit]
-    return Timeline(
-        build_timeline([stored_event_from_row(row) for row in chosen], cost_of), len(rows) > limit
-    )
+    events, has_more = [stored_event_from_row(row) for row in chosen], len(rows) > limit
+    # What a task lacks is its end, a session its beginning.
+    is_cut = has_more and task_id is not None
+    roots = _build(events, lambda entry: _stored_usage(connection, entry), cost_of, is_cut=is_cut)
+    return Timeline(roots, has_more)
 
 
-def build_timeline(events: Iterable[StoredEvent], cost_of: CostOf) -> list[dict[str, Any]]:
+Used = Mapping[str, TokenUsage]
+
+
+def _build(
+    events: Iterable[StoredEvent],
+    stored_usage: "Callable[[_Entry], Used | None]",
+    cost_of: CostOf,
+    *,
+    is_cut: bool,
+) -> list[dict[str, Any]]:
     """The tree of these events. An event whose parent is not among them is a root."""
     entries: dict[str, _Entry] = {}
     roots: list[dict[str, Any]] = []
@@ -110,7 +122,9 @@ def build_timeline(events: Iterable[StoredEvent], cost_of: CostOf) -> list[dict[
         (roots if above is None else above.node["children"]).append(entry.node)
         if parent is not None:
             _measure(entry, parent)
-    _add_up(list(entries.values()), cost_of)
+    # Children follow their parents, so in reverse order every sum is complete.
+    for entry in reversed(entries.values()):
+        _add_up(entry, stored_usage(entry), cost_of, is_cut=is_cut)
     return roots
 
 
@@ -183,22 +197,37 @@ def _milliseconds(began_us: int, ended: _Entry) -> float:
 # -- usage -------------------------------------------------------------------------------------------
 
 
-def _add_up(entries: list[_Entry], cost_of: CostOf) -> None:
-    """Children follow their parents, so in reverse order every sum is complete."""
-    for entry in reversed(entries):
-        if entry.kind == "turn.completed":
-            _lasted(entry, entry)
-            model, tokens = turn_usage(entry.node["payload"])
-            entry.used[model] = entry.used.get(model, NO_USAGE) + tokens
-        if entry.kind in _SCOPES:
-            entry.node |= _totals(entry.used, cost_of)
-        if entry.above is not None:
-            above = entry.above.used
-            for model, tokens in entry.used.items():
-                above[model] = above.get(model, NO_USAGE) + tokens
+def _stored_usage(connection: DbConnection, entry: _Entry) -> Used | None:
+    """All that a run or a task has used, with turns that are not shown; None for an attempt or a turn."""
+    header = entry.stored.header
+    match header.kind, header.task:
+        case "run.started", _:
+            return read_session_usage(connection, header.stream)
+        case "task.queued", str(task):
+            return read_task_usage(connection, header.stream, task)
+        case "agent.started", str(task) if "." in task:
+            return read_task_usage(connection, header.stream, task)
+        case _:
+            return None
 
 
-def _totals(used: Mapping[str, TokenUsage], cost_of: CostOf) -> dict[str, Any]:
+def _add_up(entry: _Entry, stored: Used | None, cost_of: CostOf, *, is_cut: bool) -> None:
+    if entry.kind == "turn.completed":
+        _lasted(entry, entry)
+        model, tokens = turn_usage(entry.node["payload"])
+        entry.used[model] = entry.used.get(model, NO_USAGE) + tokens
+    if stored is not None:
+        entry.used = dict(stored)
+    # Of an attempt that is not shown to its end, the sum is not known.
+    if entry.kind in _SCOPES and (stored is not None or not is_cut or "duration_ms" in entry.node):
+        entry.node |= _totals(entry.used, cost_of)
+    if entry.above is not None:
+        above = entry.above.used
+        for model, tokens in entry.used.items():
+            above[model] = above.get(model, NO_USAGE) + tokens
+
+
+def _totals(used: Used, cost_of: CostOf) -> dict[str, Any]:
     """Nothing where there are no turns, or none that can be read."""
     if not any(used):
         return {}

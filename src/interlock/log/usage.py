@@ -14,7 +14,7 @@ from interlock.db.driver import DbConnection
 from interlock.log.event import Event
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import ToolCallDenied, ToolCallFailed
-from interlock.log.projections import Projection, Row
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.task_events import AgentFailed, TaskCancelled, TaskFinished, TurnCompletedEvent
 
 # A day of any time zone begins at a multiple of this.
@@ -38,7 +38,6 @@ TOKENS_OF_TASK = TOKENS.format(condition="session_id = ? AND task = ?")
 TOKENS_WITHIN_TASK = TOKENS.format(
     condition="session_id = ? AND task >= ? AND task < ? AND (task = ? OR task > ?)"
 )
-ACTOR_OF_TASK = "SELECT actor FROM usage WHERE session_id = ? AND task = ? AND kind = 'turn' LIMIT 1"
 
 
 # The facts that these columns sum up.
@@ -50,7 +49,7 @@ _SUMMED = {
 }
 
 
-def _rows_of(event: Event, header: EventHeader) -> list[Row]:
+def _rows_of(event: Event, header: EventHeader) -> list[ProjectedRow]:
     facts = event.payload()
     kind, name = _subject(header.kind, facts)
     if kind is None:
@@ -60,7 +59,7 @@ def _rows_of(event: Event, header: EventHeader) -> list[Row]:
     return [row | {"kind": kind, "name": name} | names]
 
 
-def _evolve(row: Row | None, event: Event, header: EventHeader) -> Row:
+def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> ProjectedRow:
     before = row or _rows_of(event, header)[0] | dict.fromkeys(("events", *_SUMMED), 0)
     facts = event.payload()
     sums = {column: before[column] + _number(facts, fact) for column, fact in _SUMMED.items()}
@@ -69,7 +68,7 @@ def _evolve(row: Row | None, event: Event, header: EventHeader) -> Row:
 
 USAGE = Projection(
     table="usage",
-    noun="the usage",
+    noun="sum of usage",
     key=("session_id", "task", "quarter", "kind", "name", "agent", "actor"),
     columns=("events", *_SUMMED),
     kinds=(TurnCompletedEvent, ToolCallDenied, ToolCallFailed, AgentFailed, TaskFinished, TaskCancelled),
@@ -142,12 +141,6 @@ def read_task_usage(
     if not delegated:
         return _tokens(connection, TOKENS_OF_TASK, session_id, task)
     return _tokens(connection, TOKENS_WITHIN_TASK, session_id, task, f"{task}/", task, f"{task}.")
-
-
-def read_task_actor(connection: DbConnection, session_id: str, task: str) -> str:
-    """The person for whom a task has had turns; empty if unknown."""
-    rows = connection.query(ACTOR_OF_TASK, (session_id, task))
-    return str(rows[0][0]) if rows else ""
 
 
 def _tokens(connection: DbConnection, statement: str, *parameters: object) -> dict[str, TokenUsage]:

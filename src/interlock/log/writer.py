@@ -41,7 +41,7 @@ class Transaction:
     def __init__(
         self,
         connection: DbConnection,
-        ledger: StreamAppender,
+        appender: StreamAppender,
         *,
         stream: str,
         token: int | None,
@@ -49,7 +49,7 @@ class Transaction:
         others: set[str],
     ) -> None:
         self.connection = connection
-        self._ledger = ledger
+        self._appender = appender
         self._stream = stream
         self._token = token
         self._redactor = redactor
@@ -64,7 +64,7 @@ class Transaction:
         self._others.add(stream)
         return Transaction(
             self.connection,
-            self._ledger,
+            self._appender,
             stream=stream,
             token=None,
             redactor=self._redactor,
@@ -73,16 +73,16 @@ class Transaction:
 
     def open_stream(self) -> None:
         """Create the stream; fails if one of that name exists."""
-        self._ledger.open_stream(self._stream)
+        self._appender.open_stream(self._stream)
 
     def next_seq(self) -> int:
         """The number of the next event. From here on no other writer can append to the stream."""
-        return self._ledger.lock(self._stream).seq + 1
+        return self._appender.lock(self._stream).seq + 1
 
     def record(self, event: Event, scope: EventScope = NO_SCOPE) -> EventReceipt:
         draft = EventDraft(event, scope, self._redactor)
-        recorded = self._ledger.add(self._stream, self._token, [draft], _raise)
-        self._ledger.flush()
+        recorded = self._appender.add(self._stream, self._token, [draft], _raise)
+        self._appender.flush()
         return recorded[0]
 
 
@@ -95,7 +95,7 @@ UnitOfWork = Callable[[Transaction], Result]
 OnCommit = Callable[[Sequence[AppendedEvent]], None]
 
 
-class _Unit(WriteUnit):
+class _LogUnit(WriteUnit):
     """Drafts to append, or work to run, on one stream. It fails if the unit it `follows` has failed."""
 
     __slots__ = ("condition", "drafts", "follows", "others", "stream", "token", "work")
@@ -108,7 +108,7 @@ class _Unit(WriteUnit):
         work: UnitOfWork[Any] | None = None,
         *,
         condition: WritePrecondition | None = None,
-        follows: "_Unit | None" = None,
+        follows: "_LogUnit | None" = None,
         uninterruptible: bool = False,
         on_full_disk: bool = False,
     ) -> None:
@@ -144,12 +144,12 @@ class EventLog:
         on_commit: OnCommit | None = None,
     ) -> None:
         self._redactor = redactor
-        self._projections = projections
+        self.projections = projections
         self._on_commit = on_commit
         self._heads: dict[str, StreamHead] = {}
         # The rows of the transaction that is open or was committed last.
         self._written: list[tuple[Any, ...]] = []
-        self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
+        self._writer: GroupCommitWriter[_LogUnit] = GroupCommitWriter(
             database.config.connect, self._apply, self._forget, self._after, database.reserve
         )
 
@@ -158,7 +158,7 @@ class EventLog:
         self._heads.clear()
         self._written = []
 
-    def _after(self, units: Sequence[_Unit]) -> None:
+    def _after(self, units: Sequence[_LogUnit]) -> None:
         """In the writer's thread, when a group is durable or has failed."""
         for unit in units:
             # Its outcome is known: do not keep all units of a task in memory.
@@ -195,7 +195,7 @@ class EventLog:
         """
         _refuse_odd_names(stream)
         drafts = [each if isinstance(each, EventDraft) else self.draft(each, scope) for each in events]
-        unit = _Unit(stream, token, drafts, condition=condition, uninterruptible=uninterruptible)
+        unit = _LogUnit(stream, token, drafts, condition=condition, uninterruptible=uninterruptible)
         return self._writer.submit(unit)
 
     def appender(self, stream: str, token: int | None = None) -> "TaskAppender":
@@ -215,35 +215,37 @@ class EventLog:
         `on_full_disk` may use the reserve: only for work that ends or erases something.
         """
         _refuse_odd_names(stream)
-        unit = _Unit(stream, token, work=work, uninterruptible=uninterruptible, on_full_disk=on_full_disk)
+        unit = _LogUnit(
+            stream, token, work=work, uninterruptible=uninterruptible, on_full_disk=on_full_disk
+        )
         return self._writer.submit(unit)
 
     def close(self) -> None:
         self._writer.close()
 
-    def _apply(self, connection: DbConnection, units: Sequence[_Unit]) -> None:
+    def _apply(self, connection: DbConnection, units: Sequence[_LogUnit]) -> None:
         if len(self._heads) > MAX_CACHED_HEADS:
             self._heads.clear()
-        ledger = StreamAppender(connection, self._heads, self._projections)
-        self._written = ledger.written
-        ledger.lock_heads({unit.stream for unit in units})
+        appender = StreamAppender(connection, self._heads, self.projections)
+        self._written = appender.written
+        appender.lock_heads({unit.stream for unit in units})
         for unit in units:
-            self._apply_unit(connection, ledger, unit)
-        ledger.flush()
+            self._apply_unit(connection, appender, unit)
+        appender.flush()
 
-    def _apply_unit(self, connection: DbConnection, ledger: StreamAppender, unit: _Unit) -> None:
+    def _apply_unit(self, connection: DbConnection, appender: StreamAppender, unit: _LogUnit) -> None:
         unit.error = None
         if (gap := unit.broken_by) is not None:
             unit.fail(gap)
             return
         if unit.work is not None:
             # Flush what others queued first; if that fails, the whole group fails.
-            ledger.flush()
+            appender.flush()
         try:
             if unit.work is None:
-                unit.result = ledger.add(unit.stream, unit.token, unit.drafts, unit.fail, unit.condition)
+                unit.result = appender.add(unit.stream, unit.token, unit.drafts, unit.fail, unit.condition)
             else:
-                unit.result = self._isolated(connection, ledger, unit, unit.work)
+                unit.result = self._isolated(connection, appender, unit, unit.work)
         except StatementRefused as error:
             unit.fail(error)
         except (StoreError, RetryTransaction):
@@ -252,16 +254,16 @@ class EventLog:
             unit.fail(error)
 
     def _isolated(
-        self, connection: DbConnection, ledger: StreamAppender, unit: _Unit, work: UnitOfWork[Result]
+        self, connection: DbConnection, appender: StreamAppender, unit: _LogUnit, work: UnitOfWork[Result]
     ) -> Result:
         """Run a unit in a savepoint: if it fails half-way, the rest of its group is kept."""
         connection.change("SAVEPOINT unit")
         unit.others.clear()
         # Everything before was flushed.
-        written_before = len(ledger.written)
+        written_before = len(appender.written)
         transaction = Transaction(
             connection,
-            ledger,
+            appender,
             stream=unit.stream,
             token=unit.token,
             redactor=self._redactor,
@@ -269,13 +271,13 @@ class EventLog:
         )
         try:
             if unit.token is not None:
-                ledger.require_lease(unit.stream, unit.token)
+                appender.require_lease(unit.stream, unit.token)
             return work(transaction)
         except Exception:
             connection.change("ROLLBACK TO SAVEPOINT unit")
-            del ledger.written[written_before:]
+            del appender.written[written_before:]
             for stream in (unit.stream, *unit.others):
-                ledger.forget(stream)
+                appender.forget(stream)
             raise
         finally:
             connection.change("RELEASE SAVEPOINT unit")
@@ -287,13 +289,13 @@ class TaskAppender:
     Drafts that are held back are recorded by the next append, before its own, whatever its condition says.
     """
 
-    def __init__(self, writer: GroupCommitWriter[_Unit], stream: str, token: int | None) -> None:
+    def __init__(self, writer: GroupCommitWriter[_LogUnit], stream: str, token: int | None) -> None:
         _refuse_odd_names(stream)
         self._writer = writer
         self._stream = stream
         self._token = token
         self._held: list[EventDraft] = []
-        self._last: _Unit | None = None
+        self._last: _LogUnit | None = None
         self._writing: asyncio.Future[list[EventReceipt]] | None = None
 
     def hold(self, *drafts: EventDraft) -> None:
@@ -319,8 +321,8 @@ class TaskAppender:
         if self._writing is not None:
             await self._writing
 
-    def _next(self, drafts: Sequence[EventDraft], condition: WritePrecondition | None = None) -> _Unit:
-        self._last = _Unit(
+    def _next(self, drafts: Sequence[EventDraft], condition: WritePrecondition | None = None) -> _LogUnit:
+        self._last = _LogUnit(
             self._stream,
             self._token,
             drafts,

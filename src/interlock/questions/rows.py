@@ -10,8 +10,7 @@ import orjson
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import AskUserAnswered, AskUserAsked, AskUserEvent, AskUserExpired
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.questions.object_reader import FieldError
 from interlock.questions.widgets import Widget, read_widget
 
@@ -155,7 +154,6 @@ def _encoded(content: Mapping[str, Any] | None) -> str | None:
     return None if content is None else orjson.dumps(content).decode()
 
 
-# Its content is erased with that of its events.
 QUESTIONS = Projection(
     table="questions",
     noun="question",
@@ -165,4 +163,5 @@ QUESTIONS = Projection(
     rows_of=lambda event, _header: [{"id": event.question_id}],
     evolve=_evolve,
     stream_column="session_id",
+    content=dict.fromkeys(("document", "answer", "close_reason")),
 )

@@ -12,8 +12,7 @@ from interlock.db.leases import LIVE
 from interlock.log.event import Event
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import AskUserAnswered, AskUserExpired, SessionModeChanged
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.stream_appender import EventScope
 from interlock.log.task_events import (
     TaskCancelled,
@@ -339,4 +338,6 @@ TASKS = Projection(
     rows_of=_rows_of,
     evolve=_evolve,
     stream_column="session_id",
+    content={"reason": None},
+    is_open="status IN ('queued', 'running', 'waiting')",
 )

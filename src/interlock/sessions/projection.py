@@ -10,10 +10,10 @@ from interlock.log.kinds import (
     SessionModelChanged,
     SessionRenamed,
 )
-from interlock.log.projections import Projection, Row
+from interlock.log.projections import ProjectedRow, Projection
 
 
-def _evolve(row: Row | None, event: Event, header: EventHeader) -> Row | None:
+def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> ProjectedRow | None:
     if isinstance(event, SessionCreated):
         return {
             "id": header.stream,
@@ -63,6 +63,7 @@ SESSIONS = Projection(
     rows_of=lambda _event, header: [{"id": header.stream}],
     evolve=_evolve,
     stream_column="id",
+    content={"title": ""},
     # Retention erases titles from events alone: people still find their sessions.
     outlasting=("title",),
 )

@@ -20,8 +20,7 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import SYSTEM_STREAM, SettingsChanged
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.writer import EventLog, Transaction
 from interlock.policy.policy_fields import (
     DEFAULT_MAX_IMAGE_BYTES,

@@ -1,7 +1,8 @@
-"""All tables whose rows follow from events; each package owns its own."""
+"""All tables whose rows follow from events, each described by the package that owns it."""
 
 from functools import partial
 
+from interlock.channels.telegram.erasure import ERASE_QUESTIONS
 from interlock.gateway.credentials import CREDENTIALS
 from interlock.log.projections import Projections
 from interlock.log.usage import USAGE
@@ -27,6 +28,9 @@ PROJECTIONS = Projections(
         USAGE,
     )
 )
+
+# Erase content of a session in rows that follow from no event.
+ERASE_SESSION = (ERASE_QUESTIONS,)
 
 # Checks the log, and every row of these tables against it.
 verify = partial(verify_log, projections=PROJECTIONS)

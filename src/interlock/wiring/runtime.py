@@ -69,7 +69,7 @@ from interlock.wiring.authority_inputs import (
 )
 from interlock.wiring.current_authority import CurrentAuthority
 from interlock.wiring.mcp_servers import open_mcp
-from interlock.wiring.projections import PROJECTIONS
+from interlock.wiring.projections import ERASE_SESSION, PROJECTIONS
 from interlock.wiring.tool_services import build_registry, memory_services, override_modes
 from interlock.workflow.run_reader import RunReader
 
@@ -229,7 +229,9 @@ def open_runtime(
     return Runtime(
         *(settings, database, redactor, log, bus),
         sessions=_sessions(settings, database, log, redactor, open_modes),
-        eraser=SessionEraser(database, log, (kept.forget, outputs.forget, sealed.forget)),
+        eraser=SessionEraser(
+            database, log, (kept.forget, outputs.forget, sealed.forget), statements=ERASE_SESSION
+        ),
         lives=lives,
         leases=Leases(log, seconds=settings.session.lease_seconds, lives=lives),
         mode_switch=ModeSwitch(log, open_modes=open_modes),

@@ -12,8 +12,7 @@ from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection, Row
 from interlock.log.event import Event
 from interlock.log.hash_chain import EventHeader
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.run_events import (
     NodeBegun,
     NodeCompleted,
@@ -327,7 +326,6 @@ def _encoded_agents(agents: Mapping[str, str]) -> str:
     return orjson.dumps(agents, option=orjson.OPT_SORT_KEYS).decode()
 
 
-# A run that has not ended keeps what it goes on with, although its old events are erased.
 RUNS = Projection(
     table="runs",
     noun="run",
@@ -337,7 +335,7 @@ RUNS = Projection(
     rows_of=lambda _event, header: [{"session_id": header.stream}],
     evolve=_evolve_run,
     stream_column="session_id",
-    outlasting=("definition", "input", "reason"),
+    content=dict.fromkeys(("definition", "input", "reason")),
 )
 RUN_NODES = Projection(
     table="run_nodes",
@@ -348,5 +346,5 @@ RUN_NODES = Projection(
     rows_of=lambda event, header: [{"session_id": header.stream, "number": event.number}],
     evolve=_evolve_visit,
     stream_column="session_id",
-    outlasting=("summary", "artifacts", "reason"),
+    content=dict.fromkeys(("summary", "artifacts", "reason")),
 )

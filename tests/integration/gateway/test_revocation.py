@@ -147,8 +147,12 @@ async def test_a_browser_that_logged_out_leaves_its_tasks_until_it_is_revoked(op
     async with browser(harness, "ada") as (session, client):
         task_id, _ = await waiting(harness, client, await new_session(client))
     await harness.gateway.credentials.end_browser(session.secret, who="ada")
+    statement = "SELECT ended_us, ended_by FROM credentials WHERE id = ?"
+    logged_out = await harness.query(statement, session.id)
     assert (await harness.agent_runtime.tasks.get(task_id)).status == "waiting"
-    await harness.gateway.credentials.revoke(session.id, harness.agent_runtime.runs, who="ada")
+    await harness.gateway.credentials.revoke(session.id, harness.agent_runtime.runs, who="eve")
+    assert await harness.query(statement, session.id) == logged_out != [(None, None)]
+    assert await harness.runtime.database.read(lambda db: verify(db).faults) == []
     assert (await harness.agent_runtime.tasks.get(task_id)).status == "cancelled"
     with pytest.raises(UserError, match="no token or browser"):
         await harness.gateway.credentials.revoke(session.id, harness.agent_runtime.runs, who="ada")

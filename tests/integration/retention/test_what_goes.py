@@ -2,6 +2,7 @@
 
 from interlock.agent.context import ModelContext
 from interlock.config.modes import ToolMode
+from interlock.log.kinds import ToolCallFailed
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.sessions.models import Role
 from interlock.sessions.transcript import read_messages_through_task
@@ -135,4 +136,45 @@ async def test_a_question_stays_whole_while_it_is_open_or_lately_answered(archiv
     assert archive.faults() == []
     await archive.sweep(days=10)
     assert not {"ask_user.asked", "ask_user.answered"} & archive.left(session)
+    assert archive.faults() == []
+
+
+def refused(call_id: str, command: str) -> ToolCallFailed:
+    """The outcome of a call outside any turn, as `interlock tool call` records it."""
+    return ToolCallFailed(
+        call_id=call_id,
+        tool_name="bash",
+        mode="chat",
+        authority_digest="d",
+        requested_name="bash",
+        error=f"{command} failed",
+        error_code="TIMEOUT",
+        error_class="timeout",
+        latency_ms=1.0,
+        next_action="",
+        arguments={"cmd": command},
+    )
+
+
+async def test_an_old_outcome_that_is_no_message_goes_while_newer_ones_stay(archive):
+    session = await archive.session(60)
+    for days_ago, command in ((50, "old words"), (20, "new words")):
+        archive.clock.days_ago(days_ago)
+        await archive.store.log.append(session, refused(command[:3], command))
+    swept = await archive.sweep()
+    assert swept.messages == archive.told()[0]["messages"] == 0
+    assert "old words" not in archive.dump()
+    assert "new words" in archive.dump()
+    assert archive.faults() == []
+
+
+async def test_an_outcome_between_two_messages_does_not_keep_their_exchange(archive):
+    session = await archive.session(60)
+    archive.clock.days_ago(50)
+    await archive.say(session, Role.user, "old question")
+    archive.clock.days_ago(20)
+    await archive.store.log.append(session, refused("c1", "new words"))
+    assert (await archive.sweep()).messages == 1
+    assert await archive.words(session) == []
+    assert "tool_call.failed" in archive.left(session)
     assert archive.faults() == []

@@ -27,7 +27,7 @@ UNION SELECT 'rule', r.rulename FROM pg_rules r WHERE r.schemaname = current_sch
 
 
 def missing_tables(connection: DbConnection, projections: Projections) -> Iterator[str]:
-    """A missing table would be skipped as if an older version had written the store.
+    """The tables and columns that are compared with events and are not there.
 
     PostgreSQL itself refuses to query one.
     """

@@ -5,7 +5,7 @@ from typing import Any
 
 from interlock.db.driver import DbConnection
 from interlock.log.kinds import SYSTEM_STREAM
-from interlock.log.projections import Projection, Projections, Row
+from interlock.log.projections import ProjectedRow, Projection, Projections
 from interlock.log.read import StoredEvent
 
 # An event's number, broken or missing, and the detail.
@@ -25,7 +25,9 @@ class RowVerifier:
     def __init__(self, projections: Projections) -> None:
         self._projections = projections
         # By table and key: the row, and the number of the last event about it.
-        self._rows: dict[str, dict[tuple[Any, ...], Row]] = {each.table: {} for each in projections}
+        self._rows: dict[str, dict[tuple[Any, ...], ProjectedRow]] = {
+            each.table: {} for each in projections
+        }
         self._seqs: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def take(self, stored: StoredEvent) -> None:
@@ -53,7 +55,7 @@ class RowVerifier:
                     yield from _of_no_stream(projection, connection, column)
 
     def _differences(
-        self, projection: Projection, connection: DbConnection, match: Row
+        self, projection: Projection, connection: DbConnection, match: ProjectedRow
     ) -> Iterator[Difference]:
         noun, expected = projection.noun, self._rows[projection.table]
         found = {projection.key_of(row): row for row in projection.read(connection, match)}
@@ -69,14 +71,14 @@ class RowVerifier:
 
 
 def _matching(
-    projection: Projection, rows: Mapping[tuple[Any, ...], Row], match: Row
-) -> Sequence[Row | None]:
+    projection: Projection, rows: Mapping[tuple[Any, ...], ProjectedRow], match: ProjectedRow
+) -> Sequence[ProjectedRow | None]:
     if projection.is_key(match):
         return [rows.get(projection.key_of(match))]
     return [row for row in rows.values() if match.items() <= row.items()]
 
 
-def _changed(projection: Projection, expected: Row, found: Row) -> Iterator[str]:
+def _changed(projection: Projection, expected: ProjectedRow, found: ProjectedRow) -> Iterator[str]:
     for name, value in expected.items():
         is_erased = value is None and name in projection.outlasting
         if found[name] != value and not is_erased:

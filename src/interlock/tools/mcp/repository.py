@@ -26,8 +26,7 @@ from interlock.log.mcp_events import (
     McpToolListed,
     McpToolsListed,
 )
-from interlock.log.projections import Projection
-from interlock.log.projections import Row as ProjectedRow
+from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.writer import EventLog, Transaction
 from interlock.tools.mcp.server_config import McpServerConfig, UnknownServer
 from interlock.tools.mcp.tool_classification import ToolClassification
