@@ -213,6 +213,50 @@ def test_tampering_is_found_and_an_anchor_holds(interlock):
     assert "not an anchor" in one_line_error(interlock, "events", "verify", "--anchor", "x", expect=2)
 
 
+def test_after_an_older_backup_was_restored_a_person_accepts_that_before_it_is_signed(interlock):
+    interlock("tool", "call", "current_time")
+    interlock("events", "anchor")
+    interlock("backup", "older.zip")
+    interlock("tool", "call", "current_time")
+    lost = interlock("events", "anchor").stdout.strip()
+    assert "--accept-restored" in interlock("restore", "older.zip", "--replace").stderr
+    assert "--accept-restored" in one_line_error(interlock, "events", "anchor")
+    assert "--accept-restored" in interlock.json("events", "verify", expect=1)["faults"][0]["detail"]
+    doctor = {row["what"]: row for row in interlock.json("doctor", expect=1)}
+    assert doctor["log"]["state"] == "failed"
+    assert "--accept-restored" in doctor["checkpoints"]["detail"]
+    assert doctor["checkpoints"]["state"] == "warning"
+    interlock("events", "anchor", "--accept-restored")
+    assert interlock.json("events", "verify")["ok"] is True
+    (event,) = [
+        each
+        for each in interlock.json("events", "tree", "system")
+        if each["kind"] == "log.restore_accepted"
+    ]
+    assert lost.startswith(event["payload"]["lost"])
+    assert event["payload"]["who"].startswith("local:")
+    assert "nothing to accept" in one_line_error(interlock, "events", "anchor", "--accept-restored")
+
+
+def test_doctor_warns_of_a_sink_that_cannot_be_compared(interlock):
+    interlock.variables["EVENT_ANCHORS"] = "https://proof.example/"
+    interlock("tool", "call", "current_time")
+    (log,) = [row for row in interlock.json("doctor") if row["what"] == "log"]
+    assert log["state"] == "warning"
+    assert "0 checkpoints are signed" in log["detail"]
+    assert "https://proof.example/ cannot be read here" in log["detail"]
+
+
+def test_a_rotated_key_signs_at_once_and_the_old_one_is_gone(interlock):
+    assert "no signing key yet" in one_line_error(interlock, "events", "rotate-key")
+    assert not (interlock.home / "state" / "signing").exists()
+    interlock("events", "anchor")
+    told = interlock.json("events", "rotate-key")
+    report = interlock.json("events", "verify")
+    assert (report["ok"], report["signed"], report["key"]) == (True, 2, told["key"])
+    assert [path.stem for path in (interlock.home / "state" / "signing").glob("*.pem")] == [told["key"]]
+
+
 def test_settings_are_shown_changed_and_told(interlock):
     interlock.variables["TOOL_MAX_READ_BYTES"] = "1000"
     interlock("settings", "set", "tools.fs.max_write_bytes", "4096")

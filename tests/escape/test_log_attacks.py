@@ -22,6 +22,7 @@ from interlock.log.checkpoint import write_checkpoint
 from interlock.log.read import LOG_START, read_all
 from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.sessions.models import Role
+from interlock.wiring.projections import verify
 from tests.escape.victim import faults, new_session, renamed
 from tests.harness.store import StoreHarness, open_store
 
@@ -340,3 +341,21 @@ async def test_a_postgres_moved_with_its_own_tools_is_noticed_and_adopted(postgr
         with again.database.reading() as connection:
             assert len(read_all(connection, after=LOG_START)) == 2
         again.close()
+
+
+async def test_a_moved_postgres_is_adopted_as_a_whole_so_that_checkpoints_stay_right(postgres_server):
+    """The checkpoint's own number may be small enough for the new server, and those after it not."""
+    with postgres_server.database() as config:
+        store = open_store(config)
+        session = await new_session(store)
+        await write_checkpoint(store.log)
+        await store.log.append(session, renamed(), renamed())
+        store.execute("UPDATE events SET txid = 4000000000000 WHERE stream = ? AND seq = 2", session)
+        store.close()
+        upgrade(config)
+        with closing(open_store(config)) as again:
+            assert faults(again) == []
+            await write_checkpoint(again.log)
+            assert faults(again) == []
+            with again.database.reading() as connection:
+                assert verify(connection).coverage.unchecked_events == 0

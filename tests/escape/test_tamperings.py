@@ -1,4 +1,4 @@
-"""A person who writes to the database, knows how every hash is computed and has read the signing key.
+"""A person who writes to the database and can compute every hash, with the signing key or without it.
 
 docs/security.md has the same table: what is noticed at once, what only against an anchor that was kept
 elsewhere, and what is not noticed. Every change is made to one store that was really used, and rolled back.
@@ -18,7 +18,7 @@ from interlock.db.backup_and_restore import create_backup, restore
 from interlock.db.database import StoreConfig
 from interlock.db.driver import DbConnection
 from interlock.gateway.auth import CredentialService
-from interlock.log.checkpoint import Anchor, store_id, write_checkpoint
+from interlock.log.checkpoint import Anchor, lost_anchor, store_id, write_checkpoint
 from interlock.log.hash_chain import GENESIS, EventHeader, chain_hash, hash_content
 from interlock.log.kinds import SYSTEM_STREAM, LogErased
 from interlock.log.signing import SigningKeyStore
@@ -61,14 +61,16 @@ class Victim:
     def changed_facts(self, old: str, new: str, condition: str = "1 = 1") -> None:
         self.change(f"UPDATE events SET facts = replace(facts, ?, ?) WHERE {condition}", old, new)
 
-    def rewrite(self, *, keys: SigningKeyStore | None = None) -> None:
+    def rewrite(self, *, keys: SigningKeyStore | None = None, signs: bool = True) -> None:
         """Make every hash, head, checkpoint and signature right again, as if it had always been so."""
         hashes: dict[tuple[str, int], bytes] = {}
         heads = "SELECT stream FROM stream_heads ORDER BY CASE stream WHEN 'system' THEN 1 ELSE 0 END"
         for (stream,) in self.connection.query(heads):
             chained = GENESIS
             for *header, told, content, salt, erased in self.connection.query(ROW, (stream,)):
-                facts = self._refreshed(header[6], told, hashes, keys or self.keys)
+                facts = told
+                if signs or header[6] != "log.signed":
+                    facts = self._refreshed(header[6], told, hashes, keys or self.keys)
                 if content is not None:
                     content_hash = hash_content(bytes(salt), content.encode())
                 else:
@@ -162,6 +164,11 @@ def remove_checkpoints(victim: Victim) -> None:
     """They are the last events of the system stream here."""
     victim.change("DELETE FROM events WHERE stream = 'system' AND kind LIKE 'log.%'")
     victim.rewrite()
+
+
+def rewrite_call_without_key(victim: Victim) -> None:
+    victim.change("UPDATE events SET content = replace(content, 'made.txt', 'read.txt')")
+    victim.rewrite(signs=False)
 
 
 def rewrite_what_is_new(victim: Victim) -> None:
@@ -299,6 +306,18 @@ TAMPERINGS: dict[str, tuple[Change, str]] = {
     "a version kept for undo is changed": (change_kept_file, NEVER),
 }
 ROLLED_BACK = "the whole store is rolled back"
+# By a person who cannot read the key, nor write beside it. Everything above has the worst case.
+WITHOUT_THE_KEY: dict[str, tuple[Change, str]] = {
+    "by a person without the key: a call is rewritten, with all hashes": (
+        rewrite_call_without_key,
+        AT_ONCE,
+    ),
+    "by a person without the key: all checkpoints are removed": (remove_checkpoints, AT_ONCE),
+    "by a person without the key: what came after the newest checkpoint is rewritten": (
+        rewrite_what_is_new,
+        NEVER,
+    ),
+}
 
 
 @pytest.fixture
@@ -346,8 +365,8 @@ async def world(store_config, tmp_path, monkeypatch):
         yield victim, anchor
 
 
-def noticed(connection: DbConnection, anchor: Anchor) -> str:
-    if not verify(connection).ok:
+def noticed(connection: DbConnection, anchor: Anchor, *, last_signed: str = "") -> str:
+    if not verify(connection).ok or lost_anchor(connection, last_signed) is not None:
         return AT_ONCE
     return NEVER if verify(connection, anchors=[anchor]).ok else BY_AN_ANCHOR
 
@@ -364,13 +383,24 @@ async def test_each_tampering_is_noticed_when_the_table_says_so(world, tmp_path)
             change(each)
             found[name] = noticed(each.connection, anchor)
     assert found == {name: when for name, (_, when) in TAMPERINGS.items()}
+    found = {}
+    for name, (change, _) in WITHOUT_THE_KEY.items():
+        with victim() as each:
+            change(each)
+            found[name] = noticed(each.connection, anchor, last_signed=each.keys.last_anchor())
+    assert found == {name: when for name, (_, when) in WITHOUT_THE_KEY.items()}
     earlier = StoreConfig(f"sqlite:///{tmp_path}/earlier/interlock.db")
     restore(earlier, tmp_path / "backup", replace_existing=True, check=lambda _db: None)
     with closing(earlier.connect()) as connection:
         assert noticed(connection, anchor) == BY_AN_ANCHOR
+        assert noticed(connection, anchor, last_signed=str(anchor)) == AT_ONCE
 
 
 def test_the_table_of_the_documentation_is_this_one():
     rows = re.findall(r"^\| (.+?) \| \*\*(.+?)\*\*", DOCUMENT.read_text(), re.MULTILINE)
-    own = {name: when for name, (_, when) in TAMPERINGS.items()} | {ROLLED_BACK: BY_AN_ANCHOR}
+    tampered = TAMPERINGS | WITHOUT_THE_KEY
+    own = {name: when for name, (_, when) in tampered.items()} | {
+        ROLLED_BACK: BY_AN_ANCHOR,
+        f"by a person without the key: {ROLLED_BACK}": AT_ONCE,
+    }
     assert dict(rows) == own

@@ -1,5 +1,6 @@
 """Interlock within another program: the same gates, and functions as tools."""
 
+import asyncio
 import threading
 import time
 from datetime import date
@@ -105,6 +106,15 @@ async def test_what_a_mode_does_not_allow_is_neither_offered_nor_run(folder):
         report = await opened.verify()
         assert report.ok
         assert report.events >= 5
+
+
+async def test_checkpoints_are_written_while_the_gates_are_open(folder, monkeypatch):
+    monkeypatch.setenv("EVENT_CHECKPOINT_EVENTS", "1")
+    async with gates(folder, "chat") as opened:
+        await opened.session("chat")
+        async with asyncio.timeout(10):
+            while not (await opened.verify()).coverage.signed:
+                await asyncio.sleep(0.05)
 
 
 async def test_a_mode_that_was_not_opened_is_refused(folder):

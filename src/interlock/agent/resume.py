@@ -17,7 +17,9 @@ from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result, un
 from interlock.config.modes import ToolMode
 from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.db.driver import DbConnection, Row
+from interlock.log.event import IS_MILESTONE
 from interlock.log.kinds import merge_payload
+from interlock.log.read import FROM_TASK
 from interlock.log.usage import read_task_usage
 from interlock.models.provider import FinishReason, ModelReply, RequestedCall
 from interlock.questions.rows import Question, QuestionStatus, questions_of
@@ -27,31 +29,34 @@ from interlock.sessions.transcript import has_own_context, read_messages_through
 from interlock.tools.tool import REPEATABLE
 
 READ_OWN = """
-SELECT id, kind, time_us, facts FROM events
-WHERE stream = ? AND {of_task}
+SELECT id, kind, time_us, facts {of_task}
   AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%'
        OR kind IN ('task.started', 'control.limit_reached'))
 ORDER BY seq
 """
-READ_OWN_OF_TASK = READ_OWN.format(of_task="task = ?")
-READ_OWN_OF_NONE = READ_OWN.format(of_task="task IS NULL")
-# A person creates a session in a mode, switches its mode, or builds a plan.
-LAST_ENTRY = """
-SELECT seq, kind, facts FROM events WHERE stream = ?
+READ_OWN_OF_TASK = READ_OWN.format(of_task=FROM_TASK)
+READ_OWN_OF_NONE = READ_OWN.format(of_task="FROM events WHERE stream = ? AND task IS NULL")
+# A person creates a session in a mode, switches its mode, or builds a plan. The `+` keeps databases from
+# reading the session backwards: the index has the few events of these kinds.
+LAST_ENTRY = f"""
+SELECT seq, kind, facts FROM events WHERE stream = ? AND {IS_MILESTONE}
     AND kind IN ('session.created', 'session.mode_changed', 'plan.build_started')
-ORDER BY seq DESC LIMIT 1
-"""
+ORDER BY +seq DESC LIMIT 1
+"""  # noqa: S608 - a constant
 # Not tasks that started before and continued later.
-TASK_BEGUN_SINCE = """
-SELECT 1 FROM events a WHERE a.stream = ? AND a.kind = 'agent.started' AND a.seq > ? AND (
+TASK_BEGUN_SINCE = f"""
+SELECT 1 FROM events a
+WHERE a.stream = ? AND a.kind = 'agent.started' AND a.seq > ? AND {IS_MILESTONE} AND (
     a.task IS NULL OR NOT EXISTS (
         SELECT 1 FROM events b
-        WHERE b.stream = a.stream AND b.task = a.task AND b.seq < ? AND b.kind = 'agent.started'))
+        WHERE b.stream = a.stream AND b.task = a.task AND b.seq < ? AND b.kind = 'agent.started'
+            AND {IS_MILESTONE}))
 LIMIT 1
-"""
-LAST_COMPACTION = """
-SELECT facts FROM events WHERE stream = ? AND kind = 'context.compacted' ORDER BY seq DESC LIMIT 1
-"""
+"""  # noqa: S608 - a constant
+LAST_COMPACTION = f"""
+SELECT facts FROM events WHERE stream = ? AND kind = 'context.compacted' AND {IS_MILESTONE}
+ORDER BY seq DESC LIMIT 1
+"""  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import safe_excerpt
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.driver import DbConnection
+from interlock.log.event import IS_MILESTONE
 from interlock.log.kinds import merge_payload
 from interlock.log.stream_appender import EventScope
 from interlock.log.usage import read_task_usage
@@ -40,11 +41,13 @@ MAX_SUBTASKS = 8
 MARGIN_SECONDS = 2.0
 
 # Events within a task come after its own first event.
-_WITHIN = """
+_WITHIN = f"""
 SELECT DISTINCT task FROM events WHERE stream = ? AND substr(task, 1, ?) = ?
-    AND seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)
-"""
-REQUEST = "SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'task.queued'"
+    AND seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ? AND {IS_MILESTONE}), 0)
+"""  # noqa: S608 - a constant
+REQUEST = f"""
+SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'task.queued' AND {IS_MILESTONE}
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)

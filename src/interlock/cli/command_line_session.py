@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from interlock.cli.runtime import open_cli_runtime, parse_mode_argument, resolve_root_arguments
 from interlock.config.modes import ToolMode
 from interlock.core.errors import BadUsage, ModeNotOpen, UserError
+from interlock.log.event import IS_MILESTONE
 from interlock.sessions.models import title_from_message
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 RootOptions = Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())]
 
-WHY_FAILED = """
-SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'agent.failed'
+WHY_FAILED = f"""
+SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'agent.failed' AND {IS_MILESTONE}
 ORDER BY seq DESC LIMIT 1
-"""
+"""  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,17 +263,16 @@ async def open_chat_client(
         command_line_session = CommandLineSession(
             agent_runtime, wanted, show, EXEC if is_one_task else "cli"
         )
-        # Publish deltas, so that a page following this session shows text as it arrives. Where only the
-        # command line is used, it also writes the checkpoints.
-        parts = (runtime.bus.run, runtime.checkpointer.run, runtime.anchors.run)
-        beside = [asyncio.create_task(part()) for part in parts]
+        # Publish deltas, so that a page following this session shows text as it arrives.
+        listening = asyncio.create_task(runtime.bus.run())
         try:
-            await command_line_session.check()
-            yield command_line_session
+            # Where only the command line is used, it also writes the checkpoints.
+            async with runtime.checkpointing():
+                await command_line_session.check()
+                yield command_line_session
         finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
+            listening.cancel()
+            await asyncio.wait({listening})
             await agent_runtime.close()
 
 

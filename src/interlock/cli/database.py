@@ -1,5 +1,6 @@
 """`interlock backup`, `restore` and `db`: operations on the whole database."""
 
+from contextlib import closing
 from pathlib import Path
 
 from cyclopts import App
@@ -45,10 +46,12 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.config.settings import load_settings
     from interlock.core.errors import UserError
     from interlock.db.backup_and_restore import restore as fill
+    from interlock.db.database import open_database
     from interlock.db.driver import DbConnection
     from interlock.sessions.runtime_settings import read_newest_settings
     from interlock.wiring import store_config
     from interlock.wiring.projections import verify
+    from interlock.wiring.store_verification import signing_refusal
 
     _refuse_in_reach(file, "agents could have changed it, and with it their own permissions")
 
@@ -58,13 +61,18 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
             raise UserError(f"the backup does not verify; nothing was replaced: {report.faults[0]}")
         read_newest_settings(connection)
 
-    kept = fill(store_config(load_settings()), file, replace_existing=replace, check=check)
+    settings = load_settings()
+    config = store_config(settings)
+    kept = fill(config, file, replace_existing=replace, check=check)
     if json:
         print_json({"restored": str(file), "kept": str(kept) if kept else None})
     else:
         print_line(f"restored {file}")
         if kept:
             note(f"the previous store was saved as {kept}")
+    with closing(open_database(config)) as database, database.reading() as connection:
+        if refusal := signing_refusal(connection, settings):
+            note(refusal)
     return ExitCode.ok
 
 

@@ -288,21 +288,25 @@ def _disk(settings: "Settings") -> DoctorCheckResult:
 
 
 def _log(settings: "Settings") -> DoctorCheckResult:
+    import asyncio
+
     from interlock.db.database import open_database
     from interlock.wiring import store_config
     from interlock.wiring.store_verification import verify_store
 
     database = open_database(store_config(settings))
     try:
-        with database.reading() as connection:
-            report = verify_store(connection, settings)
+        report = asyncio.run(verify_store(database, settings))
     finally:
         database.close()
-    if report.ok:
-        return DoctorCheckResult(
-            "log", GOOD, f"verified {report.events} events in {report.streams} streams"
-        )
-    return DoctorCheckResult("log", BAD, str(report.faults[0]))
+    if not report.ok:
+        return DoctorCheckResult("log", BAD, str(report.faults[0]))
+    coverage = report.coverage
+    detail = (
+        f"verified {report.events} events in {report.streams} streams; {coverage.signed} checkpoints are "
+        f"signed, {coverage.unchecked_events} events came after the newest checkpoint"
+    )
+    return DoctorCheckResult("log", WARNING if report.notes else GOOD, "; ".join([detail, *report.notes]))
 
 
 def _checkpoints(settings: "Settings") -> DoctorCheckResult:

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 app = App(name="events", help="Read and verify the event log.", help_format="plaintext")
 
 POLL_SECONDS = 0.25
+# docs/events.md and docs/security.md say why.
+NOT_COMPARED = (
+    "not compared: kept files, stored output, sealed arguments, when credentials were used, definitions of "
+    "MCP tools, titles erased for their age"
+)
 # Kinds decided by an authority, whose digest is shown.
 _JUDGED = {"tool_call.started", "tool_call.denied"}
 
@@ -204,11 +209,11 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
     from interlock.log.checkpoint import Anchor
     from interlock.wiring.store_verification import verify_store
 
-    files = [Path(anchor).absolute()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
+    files = [Path(anchor).resolve()] if anchor and os.path.isfile(anchor) else []  # noqa: PTH113, ASYNC240 - also for a long line
     anchors = [Anchor.parse(anchor)] if anchor and not files else []
     async with open_cli_runtime() as runtime:
-        report = await runtime.database.read(
-            lambda db: verify_store(db, runtime.settings, anchors=anchors, files=files, only=session)
+        report = await verify_store(
+            runtime.database, runtime.settings, anchors=anchors, files=files, only=session
         )
     coverage = report.coverage
     if json:
@@ -242,19 +247,20 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
         )
         for each in report.notes:
             note(each)
-        if report.ok:
-            _print_coverage(report)
+        _print_coverage(report)
     return ExitCode.ok if report.ok else ExitCode.failed
 
 
 def _print_coverage(report: "VerificationReport") -> None:
     """What is not covered: a right log can still be one that was rewritten as a whole."""
     coverage = report.coverage
+    after = f"{coverage.unchecked_events} events came after the last one"
     if coverage.signed:
-        note(
-            f"signed by {coverage.key}: {coverage.signed} checkpoints; "
-            f"{coverage.unchecked_events} events came after the last one"
-        )
+        note(f"signed by {coverage.key}: {coverage.signed} checkpoints; {after}")
+    elif report.checkpoints:
+        note(f"no checkpoint is signed; {after}")
+    else:
+        note("there is no checkpoint, so a person who writes to the database can rewrite all of it")
     if coverage.anchor_seq:
         note(f"{coverage.unanchored_events} events came after the newest anchor and are not covered by it")
     else:
@@ -262,6 +268,7 @@ def _print_coverage(report: "VerificationReport") -> None:
             "to detect a log that was replaced as a whole, keep a line of `interlock events "
             "anchor` elsewhere"
         )
+    note(NOT_COMPARED)
 
 
 @app.command
@@ -304,12 +311,26 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
 
 
 @app.command
-async def anchor(*, json: AsJson = False) -> int:
-    """Record a signed checkpoint over all streams and print an anchor line to keep elsewhere."""
-    from interlock.log.checkpoint import write_checkpoint
+async def anchor(
+    *, accept_restored: Annotated[bool, Parameter(negative=())] = False, json: AsJson = False
+) -> int:
+    """Record a signed checkpoint over all streams, send its anchor to EVENT_ANCHORS, and print it.
 
+    Parameters
+    ----------
+    accept_restored
+        You restored an older backup, so the log lacks the last checkpoint that this machine signed: sign
+        all the same, and record who accepted it.
+    """
+    from interlock.log.checkpoint import write_checkpoint
+    from interlock.wiring import local_actor
+
+    accepted_by = local_actor() if accept_restored else ""
     async with open_cli_runtime() as runtime:
-        line = str(await write_checkpoint(runtime.log, runtime.signing_keys))
+        line = str(
+            await write_checkpoint(runtime.log, runtime.signing_keys, restore_accepted_by=accepted_by)
+        )
+        await runtime.anchors.finish()
     if json:
         print_json({"anchor": line})
     else:
@@ -329,26 +350,28 @@ async def rotate_key(
     Parameters
     ----------
     to
-        A file with the new Ed25519 private key in PEM, for EVENT_SIGNING_KEY_FILE. Default: a new key in
-        the state directory.
+        A file with the new Ed25519 private key in PEM, where EVENT_SIGNING_KEY_FILE names the present one.
+        Default: the key of EVENT_SIGNING_KEY_FILE, else a new one in the state directory.
     lost
         The old key is lost and signs nothing: `events verify` reports the change until the new public key
         is in EVENT_TRUSTED_KEYS.
     """
+    from interlock.log.checkpoint import LastCheckpointMissing, signing_key_of, write_checkpoint
     from interlock.log.checkpoint import rotate_key as replace_key
-    from interlock.log.checkpoint import signing_key_of, write_checkpoint
     from interlock.log.signing import SigningKeyMissing
     from interlock.wiring import local_actor
 
     async with open_cli_runtime() as runtime:
         keys = runtime.signing_keys
-        new = keys.next(await runtime.database.read(signing_key_of), to)
+        new = keys.next(await runtime.database.read(signing_key_of), to, is_lost=lost)
         old = await replace_key(runtime.log, keys, new, who=local_actor(), is_lost=lost)
         keys.remove(old)
         try:
             await write_checkpoint(runtime.log, keys)
         except SigningKeyMissing:
             note(f"EVENT_SIGNING_KEY_FILE must name {to} before the next checkpoint can be written")
+        except LastCheckpointMissing as error:
+            note(str(error))
     if json:
         print_json({"key": new.public, "replaced": old})
     else:

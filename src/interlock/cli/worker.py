@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from interlock.cli.exit_codes import ExitCode
@@ -42,11 +43,16 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
         if supervised:
             await _when_input_ends(own.stop)
         note(f"working on {agent_runtime.runtime.settings.state_dir}; press Ctrl-C to stop")
-        try:
-            await own.run()
-        finally:
-            listening.cancel()
-            await asyncio.wait({listening})
+        # Of supervised workers, the supervising process writes the checkpoints.
+        runtime = agent_runtime.runtime
+        async with nullcontext() if supervised else runtime.checkpointing():
+            try:
+                await own.run()
+            finally:
+                listening.cancel()
+                await asyncio.wait({listening})
+        if not supervised:
+            await runtime.finish_housekeeping()
     return ExitCode.ok
 
 
@@ -64,7 +70,9 @@ async def supervisor(*, workers: WorkerCount = 2) -> int:
         keeping = build_supervisor(runtime, workers)
         _when_interrupted(keeping.stop)
         note(f"{workers} workers on {runtime.settings.state_dir}; press Ctrl-C to stop")
-        await keeping.run()
+        async with runtime.checkpointing():
+            await keeping.run()
+        await runtime.finish_housekeeping()
         if not keeping.is_working:
             raise FatalError("the workers keep failing; to see why: interlock events tail system")
     return ExitCode.ok

@@ -11,6 +11,7 @@ from interlock.cli.command_line_session import open_chat_client, parse_chat_opti
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import note, print_json_line, print_text
 from interlock.core.errors import InvalidAnswer, ModeNotOpen, UserError
+from interlock.log.event import IS_MILESTONE
 from interlock.log.kinds import merge_payload
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 # Limits for printing a step's answer, and its refused or failed calls.
 MAX_LINES, MAX_CALLS, MAX_CHARS = 6, 10, 300
-_FAILED_CALLS = """
+_FAILED_CALLS = f"""
 SELECT kind, facts, content FROM events WHERE stream = ? AND task = ? AND content IS NOT NULL
-    AND kind IN ('tool_call.denied', 'tool_call.failed') ORDER BY seq
-"""
+    AND kind IN ('tool_call.denied', 'tool_call.failed') AND {IS_MILESTONE} ORDER BY seq
+"""  # noqa: S608 - a constant
 
 
 async def start_run_here(

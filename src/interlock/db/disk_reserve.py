@@ -24,6 +24,9 @@ RESERVE_BYTES = 4 * 1024 * 1024
 WAL_BYTES = 2 * RESERVE_BYTES
 # With less than this the disk is full for ordinary writes.
 ROOM_BYTES = 1024 * 1024
+# With so much it is not full so soon: with every commit, the check takes a tenth of a commit's time.
+PLENTY_BYTES = 1024 * 1024 * 1024
+PLENTY_SECONDS = 0.1
 # How often each process tries to allocate it again.
 RETRY_SECONDS = 1.0
 
@@ -34,6 +37,7 @@ class DiskReserve:
         self._path = store.with_name(f"{store.name}.reserve")
         self._wal = store.with_name(f"{store.name}-wal")
         self._tried_at = -RETRY_SECONDS
+        self._has_plenty_until = 0.0
 
     def is_whole(self) -> bool:
         try:
@@ -49,23 +53,34 @@ class DiskReserve:
             self._resize(0)
 
     def has_room(self) -> bool:
-        """Whether an ordinary write is allowed."""
-        return self.is_whole() and self._free_bytes() >= ROOM_BYTES
+        """Whether an ordinary write is allowed; where there is plenty of space, as of a moment ago."""
+        if not self.is_whole():
+            return False
+        now = time.monotonic()
+        if now < self._has_plenty_until:
+            return True
+        free = self._free_bytes()
+        if free >= PLENTY_BYTES:
+            self._has_plenty_until = now + PLENTY_SECONDS
+        return free >= ROOM_BYTES
 
-    def grow_wal(self) -> None:
-        """Preallocate blocks for the write-ahead file, as long as the disk has them.
+    def grow_wal(self) -> bool:
+        """Preallocate blocks for the write-ahead file, if the disk has them; returns whether it has now.
 
-        Call it with a connection open, or SQLite may be removing the file. SQLite ignores what follows its
-        own last frame.
+        Call it with a connection open, or SQLite may be removing the file; while it is open, the file is
+        not shortened. SQLite ignores what follows its own last frame.
         """
         with suppress(OSError, StoreError):
-            if self._wal.stat().st_size >= WAL_BYTES or self._free_bytes() < WAL_BYTES + ROOM_BYTES:
-                return
-            file = os.open(self._wal, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                os.posix_fallocate(file, 0, WAL_BYTES)
-            finally:
-                os.close(file)
+            if self._wal.stat().st_size >= WAL_BYTES:
+                return True
+            if self._free_bytes() >= WAL_BYTES + ROOM_BYTES:
+                file = os.open(self._wal, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    os.posix_fallocate(file, 0, WAL_BYTES)
+                finally:
+                    os.close(file)
+                return True
+        return False
 
     def is_due(self) -> bool:
         """Whether to try the allocation again: not with every write."""

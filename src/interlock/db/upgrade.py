@@ -11,9 +11,12 @@ from interlock.db.database import SCHEMA_REVISION, StoreConfig, prepare_state_di
 from interlock.db.driver import SqliteConnection, file_open_error
 from interlock.db.schema import create_tables
 
+# All or none: a checkpoint's cursor and the events after it must be numbers of the same server.
 ADOPT = """
-UPDATE events SET txid = 0
-WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)
+UPDATE events SET txid = 0 WHERE EXISTS (
+    SELECT 1 FROM events
+    WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)
+)
 """
 KEPT_COPIES = 5
 _UPGRADE_LOCK_KEY = 0x494C4B31
@@ -70,7 +73,7 @@ def _run(config: StoreConfig, revision: str) -> None:
 
 
 def _adopt(config: StoreConfig) -> None:
-    """Mark events copied from another server as older than every transaction of this one."""
+    """Mark a log copied from another server as older than every transaction of this one."""
     with config.transaction() as connection:
         connection.change(ADOPT)
 

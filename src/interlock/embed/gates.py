@@ -50,7 +50,8 @@ async def open_gates(
     tools: your own, beside the built-in ones.
     state_dir: where the log is kept, instead of INTERLOCK_STATE_DIR.
 
-    Every other setting of the environment applies as it does to `interlock`, as a ceiling.
+    Every other setting of the environment applies as it does to `interlock`, as a ceiling. While they are
+    open, signed checkpoints are written and sent as EVENT_CHECKPOINT_EVENTS and EVENT_ANCHORS say.
     """
     for name, given in (("modes", modes), ("roots", roots)):
         reject_single_string(name, given)
@@ -67,7 +68,8 @@ async def open_gates(
         raise
     try:
         await record_probes(runtime)
-        yield Gates(runtime)
+        async with runtime.checkpointing():
+            yield Gates(runtime)
     finally:
         await runtime.close()
 
@@ -100,7 +102,7 @@ class Gates:
 
     async def verify(self) -> VerificationReport:
         """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
-        return await self._runtime.database.read(lambda db: verify_store(db, self._runtime.settings))
+        return await verify_store(self._runtime.database, self._runtime.settings)
 
 
 class GatedSession:

@@ -9,8 +9,10 @@ import orjson
 
 from interlock.agent.limits import LIMIT_NAMES
 from interlock.db.driver import DbConnection, Row
+from interlock.log.event import IS_MILESTONE
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import MESSAGE_KINDS, MessageAppended, merge_payload
+from interlock.log.read import FROM_TASK
 from interlock.log.stream_appender import AppendedEvent
 from interlock.log.task_events import TurnCompletedEvent
 from interlock.models.provider import ModelFault
@@ -22,20 +24,24 @@ SELECT id, time_us, stream, seq, task, parent, kind, facts, content,
 FROM events WHERE stream = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 """
 HEAD = "SELECT seq FROM stream_heads WHERE stream = ?"
-CALLS_BEFORE = """
-SELECT content FROM events
-WHERE stream = ? AND seq < ? AND kind = 'turn.completed' AND content LIKE '%"calls":[%'
+# Back from a message to the beginning of its task.
+CALLS_BEFORE = f"""
+SELECT content FROM (
+    SELECT stream AS of_stream, seq AS before_seq, min(coalesce((
+        SELECT min(seq) FROM events WHERE stream = m.stream AND task = m.task AND {IS_MILESTONE}
+        ), 0)) AS first_seq
+    FROM events m WHERE stream = ? AND seq = ? GROUP BY stream, seq) AS span
+CROSS JOIN events
+WHERE stream = of_stream AND seq >= first_seq AND seq < before_seq
+    AND kind = 'turn.completed' AND content LIKE '%"calls":[%'
 ORDER BY seq DESC LIMIT 5
-"""
-ENDED_BY = """
-SELECT facts FROM events WHERE stream = ? AND task = ? AND seq < ? AND kind = 'agent.failed'
+"""  # noqa: S608 - a constant
+ENDED_BY = f"""
+SELECT facts FROM events
+WHERE stream = ? AND task = ? AND seq < ? AND kind = 'agent.failed' AND {IS_MILESTONE}
 ORDER BY seq DESC LIMIT 1
-"""
-
-TURN_BEFORE = """
-SELECT facts FROM events WHERE stream = ? AND task = ? AND seq < ? AND kind = 'turn.completed'
-ORDER BY seq DESC LIMIT 1
-"""
+"""  # noqa: S608 - a constant
+TURN_BEFORE = f"SELECT facts {FROM_TASK} AND seq < ? AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1"
 
 LAST = 2**62
 

@@ -21,6 +21,7 @@ from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, LogEntry, entry_of_event, read_entries, read_head, read_heads
 from interlock.feed.frames import FeedItem
 from interlock.feed.render import render_entry, render_text
+from interlock.log.read import FROM_TASK
 from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended
 from interlock.runtime.live_stream import LiveStream, RunningText
 from interlock.sessions.storable_message import require_session
@@ -44,9 +45,7 @@ LAST_TASK = """
 SELECT task, kind FROM events
 WHERE stream = ? AND kind IN ('task.started', 'task.finished', 'task.cancelled') ORDER BY seq DESC LIMIT 1
 """
-LAST_TURN = """
-SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1
-"""
+LAST_TURN = f"SELECT facts {FROM_TASK} AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1"
 
 
 T = TypeVar("T")

@@ -9,7 +9,6 @@ from interlock.agent.definitions import AgentDirectory
 from interlock.config.modes import ToolMode
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
-from interlock.db.driver import DbConnection
 from interlock.feed.follow import FeedHub
 from interlock.gateway.protocol import Frame
 from interlock.gateway.session_watch import SessionWatch
@@ -92,6 +91,6 @@ class GatewayServices:
     mcp: McpAdmin
     cost_of: CostOf
     # Checks the log, and every row against it.
-    verify: Callable[[DbConnection], VerificationReport]
+    verify: Callable[[], Awaitable[VerificationReport]]
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
     threads: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("interlock-gateway"))

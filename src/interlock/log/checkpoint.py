@@ -4,19 +4,22 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from interlock.core.errors import BadUsage, UserError
+from interlock.core.errors import BadUsage, InterlockError, UserError
+from interlock.core.threads import DaemonThreadPool
 from interlock.db.driver import DbConnection, Row
-from interlock.log.event import Event
+from interlock.log.event import IS_MILESTONE, Event
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
     SYSTEM_STREAM,
     LogCheckpoint,
+    LogRestoreAccepted,
     LogSigned,
     LogSigningKey,
     decode_event,
 )
 from interlock.log.read import BEFORE_OPEN_TRANSACTIONS, LOG_START, LogCursor, end_of_log
 from interlock.log.signing import (
+    LAST_ANCHOR,
     PUBLIC_KEY_HEX,
     SIGNATURE_HEX,
     SigningKey,
@@ -30,10 +33,12 @@ Kind = TypeVar("Kind", bound=Event)
 
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
 
-NEWEST = """
+NEWEST = f"""
 SELECT seq, facts, hash, coalesce(txid, 0), time_us FROM events
-WHERE stream = 'system' AND kind = ? ORDER BY seq DESC LIMIT 1
-"""
+WHERE stream = 'system' AND kind = ? AND {IS_MILESTONE} ORDER BY seq DESC LIMIT 1
+"""  # noqa: S608 - a constant
+
+HASH_OF_CHECKPOINT = "SELECT hash FROM events WHERE stream = 'system' AND seq = ?"
 
 ALL_HEADS = (
     "SELECT stream, seq, hash FROM stream_heads WHERE seq > 0 AND stream <> 'system' ORDER BY stream"
@@ -62,10 +67,18 @@ SELECT count(*), min(time_us) FROM (
     for dialect, can_be_passed in (("sqlite", "0 = 0"), ("postgresql", BEFORE_OPEN_TRANSACTIONS))
 }
 
+_files = DaemonThreadPool("interlock-signing")
+
 _ANCHOR = re.compile(
     r"(?P<text>interlock-anchor:1:(?P<store>[0-9a-f]{32}):(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64}))"
     rf"(?::(?P<key>[0-9a-f]{{{PUBLIC_KEY_HEX}}}):(?P<signature>[0-9a-f]{{{SIGNATURE_HEX}}}))?"
 )
+
+
+class LastCheckpointMissing(InterlockError):
+    """The log lacks the last checkpoint that this machine signed. It signs no other history."""
+
+    code = "LAST_CHECKPOINT_MISSING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +188,49 @@ def signing_key_of(connection: DbConnection) -> str | None:
     return _decoded(LogSigningKey, rows[0]).public_key if rows else None
 
 
+def lost_anchor(connection: DbConnection, last: str) -> Anchor | None:
+    """The anchor that this machine signed last, as `SigningKeyStore` keeps it, if the log does not have it.
+
+    A person who writes to the database, but cannot read the key, could otherwise remove checkpoints,
+    rewrite what they covered and wait until it is signed again. Raises `LastCheckpointMissing` for a text
+    that is no anchor.
+    """
+    if not last.strip():
+        return None
+    found = find_anchors(last)
+    if not found:
+        raise LastCheckpointMissing(
+            f"signing/{LAST_ANCHOR} in the state directory is not an anchor; compare the log with anchors "
+            "kept elsewhere, then remove that file"
+        )
+    anchor = found[-1]
+    rows = connection.query(HASH_OF_CHECKPOINT, (anchor.seq,))
+    is_there = store_id(connection) == anchor.store_id and bool(rows) and bytes(rows[0][0]) == anchor.hash
+    return None if is_there else anchor
+
+
+def lost_anchor_text(anchor: Anchor) -> str:
+    return (
+        f"the log does not have the checkpoint #{anchor.seq} that this machine signed last: it was "
+        "removed, rewritten or rolled back; if you restored an older backup: "
+        "interlock events anchor --accept-restored"
+    )
+
+
 async def write_checkpoint(
-    log: EventLog, keys: SigningKeyStore | None = None, *, if_due: CheckpointInterval | None = None
+    log: EventLog,
+    keys: SigningKeyStore | None = None,
+    *,
+    if_due: CheckpointInterval | None = None,
+    restore_accepted_by: str = "",
 ) -> Anchor | None:
     """Record the heads that moved since the last checkpoint, and return the anchor of the record.
 
     Of several processes one writes it: the others find in their transaction that none is due any more.
     Without `keys` it is not signed, which a store that has a signing key does not allow.
+    `restore_accepted_by` is a person who knows why the log lacks the last checkpoint signed here.
     """
+    last = "" if keys is None else await _files.start(keys.load)
 
     def work(transaction: Transaction) -> Anchor | None:
         connection = transaction.connection
@@ -190,6 +238,13 @@ async def write_checkpoint(
         transaction.next_seq()
         if if_due is not None and not if_due.is_reached(connection):
             return None
+        lost = lost_anchor(connection, last)
+        if restore_accepted_by:
+            if lost is None:
+                raise UserError("the log has every checkpoint that this machine knows: nothing to accept")
+            transaction.record(LogRestoreAccepted(who=restore_accepted_by, lost=lost.text))
+        elif lost is not None:
+            raise LastCheckpointMissing(lost_anchor_text(lost))
         key = _signing_key(transaction, keys)
         checkpoint = _checkpoint(connection)
         recorded = transaction.record(checkpoint)
@@ -200,7 +255,11 @@ async def write_checkpoint(
         transaction.record(signed)
         return _with_signature(anchor, signed)
 
-    return await log.transact(SYSTEM_STREAM, work)
+    written = await log.transact(SYSTEM_STREAM, work)
+    if keys is not None and written is not None:
+        line = str(written)
+        await _files.start(lambda: keys.keep_last_anchor(line))
+    return written
 
 
 async def rotate_key(
@@ -211,6 +270,7 @@ async def rotate_key(
     The old key signs the new one, unless it is lost: `verify` then reports the change until the operator
     trusts the new key.
     """
+    last = await _files.start(keys.load)
 
     def work(transaction: Transaction) -> str:
         seq = transaction.next_seq()
@@ -219,6 +279,8 @@ async def rotate_key(
             raise UserError("this store has no signing key yet; `interlock events anchor` makes the first")
         if old == new.public:
             raise UserError("this is the present signing key already")
+        if not is_lost and (lost := lost_anchor(transaction.connection, last)) is not None:
+            raise LastCheckpointMissing(lost_anchor_text(lost))
         text = key_text(store_id(transaction.connection), seq, new.public, old)
         signature = "" if is_lost else keys.get(old).sign(text)
         transaction.record(LogSigningKey(who=who, public_key=new.public, replaces=old, signature=signature))

@@ -19,8 +19,9 @@ GENESIS = b"\0" * 32
 # Replaces the hash of an event without content.
 NO_CONTENT = b"\0" * 32
 SALT_BYTES = 16
-# Per process, and stored nowhere. A system call for each salt would let another thread take the GIL.
-_SALT_KEY = os.urandom(32)
+# Its key is this process's, and stored nowhere. A system call for each salt would let another thread take
+# the GIL.
+_SALTS = blake2b(key=os.urandom(32), digest_size=SALT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,9 @@ def hash_content(salt: bytes, content: bytes) -> bytes:
 
 def new_salt(event_id: str) -> bytes:
     """Different for each event, and unpredictable outside this process."""
-    return blake2b(event_id.encode(), key=_SALT_KEY, digest_size=SALT_BYTES).digest()
+    salt = _SALTS.copy()
+    salt.update(event_id.encode())
+    return salt.digest()
 
 
 def new_event_id() -> str:
@@ -65,7 +68,7 @@ def new_event_id() -> str:
     Unique, not secret: a system call for each id would let another thread take the GIL.
     """
     milliseconds = time.time_ns() // 1_000_000
-    return f"{milliseconds:012x}{random.getrandbits(80):020x}"
+    return (milliseconds << 80 | random.getrandbits(80)).to_bytes(16, "big").hex()
 
 
 def now_us() -> int:

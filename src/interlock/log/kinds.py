@@ -12,7 +12,7 @@ import orjson
 
 from interlock.log.auth_events import AUTH_EVENTS
 from interlock.log.channel_events import CHANNEL_EVENTS
-from interlock.log.event import Event, field_reader_of
+from interlock.log.event import Event, field_names
 from interlock.log.mcp_events import MCP_EVENTS
 from interlock.log.run_events import RUN_EVENTS
 from interlock.log.task_events import TASK_EVENTS, TurnCompletedEvent
@@ -169,6 +169,16 @@ class LogSigningKey(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogRestoreAccepted(Event):
+    """The operator said that an older backup was restored: `lost` is the last anchor signed before that."""
+
+    kind = "log.restore_accepted"
+    outside = ()
+    who: str
+    lost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogErased(Event):
     """Content of the stream `of` was erased: that of the events in `ranges`, from first to last.
 
@@ -202,8 +212,9 @@ class ToolCallStarted(ToolCallEvent):
 
     kind = "tool_call.started"
     erasable = ("requested_name", "arguments")
-    # The arguments were redacted before they were cut.
-    outside = ("call_id", "requested_name")
+    # The arguments were redacted before they were cut, the call's id when the model's reply was read
+    # (`agent/model_turn.py`); the requested name is that of a tool.
+    outside = ()
     requested_name: str
     arguments: Any
     effect: str
@@ -228,7 +239,7 @@ class ToolCallOutcome(ToolCallEvent):
 class ToolCallCompleted(ToolCallOutcome):
     kind = "tool_call.completed"
     erasable = ("result", "output_hash", "files")
-    outside = ("call_id", "files")
+    outside = ("files",)
     latency_ms: float
     exit_code: int
     truncated_lines: bool
@@ -406,6 +417,7 @@ KINDS: dict[str, type[Event]] = {
         LogCheckpoint,
         LogSigned,
         LogSigningKey,
+        LogRestoreAccepted,
         LogErased,
         ToolCallStarted,
         ToolCallCompleted,
@@ -468,7 +480,7 @@ def decode_event(kind: str, facts: str | bytes, content: str | bytes | None = No
     if event is None:
         return UnknownEvent(written_kind=kind, fields=stored)
     known = dict.fromkeys(event.erasable)
-    known |= {name: stored[name] for name in field_reader_of(event)[0] if name in stored}
+    known |= {name: stored[name] for name in field_names(event) if name in stored}
     try:
         return event(**known)
     except TypeError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.db.driver import DbConnection
+from interlock.log.event import IS_MILESTONE
 from interlock.log.read import COLUMNS, StoredEvent, stored_event_from_row
 from interlock.log.tree import EventNode, build_tree, payload_of
 from interlock.log.worker_events import ProcessStarted, WorkerExited, WorkerSpawned, WorkerStarted
@@ -16,6 +17,7 @@ from interlock.log.worker_events import ProcessStarted, WorkerExited, WorkerSpaw
 _KINDS = (ProcessStarted.kind, WorkerSpawned.kind, WorkerStarted.kind, WorkerExited.kind)
 READ_PROCESSES = f"""
 SELECT {COLUMNS} FROM events WHERE stream = 'system' AND kind IN ({", ".join("?" for _ in _KINDS)})
+    AND {IS_MILESTONE}
 ORDER BY seq
 """  # noqa: S608 - the columns are a constant
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from interlock.core.errors import BadUsage
 from interlock.core.text import safe_excerpt
 from interlock.db.driver import DbConnection, Row
-from interlock.log.event import Event
+from interlock.log.event import IS_MILESTONE, Event
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import decode_event
 
@@ -53,6 +53,19 @@ PAGE = 2000
 # The bound of a column of the store.
 _BEYOND = 2**63
 _MAX_SHOWN_CHARS = 100
+
+# The events between a task's first and, once it has ended, its last; the parameters are stream and task.
+# The index by task has only milestones, but a task begins and ends with one. (SQLite reads the left side of
+# a CROSS JOIN first.)
+FROM_TASK_SPAN = f"""
+FROM (
+    SELECT stream AS of_stream, task AS of_task, min(seq) AS first_seq,
+        CASE WHEN count(CASE WHEN kind IN ('task.finished', 'task.cancelled') THEN 1 END) > 0
+            THEN max(seq) ELSE {_BEYOND - 1} END AS last_seq
+    FROM events WHERE stream = ? AND task = ? AND {IS_MILESTONE} GROUP BY stream, task) AS span
+CROSS JOIN events WHERE stream = of_stream AND seq >= first_seq AND seq <= last_seq
+"""  # noqa: S608
+FROM_TASK = f"{FROM_TASK_SPAN} AND task = of_task"
 
 
 def parse_event_number(digits: str) -> int | None:

@@ -4,10 +4,11 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from interlock.db.driver import DbConnection
+from interlock.log.event import IS_MILESTONE
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import LogErased, decode_event
 
-ERASURES = "SELECT facts FROM events WHERE stream = 'system' AND kind = 'log.erased'"
+ERASURES = f"SELECT facts FROM events WHERE stream = 'system' AND kind = 'log.erased' AND {IS_MILESTONE}"  # noqa: S608
 
 
 class ErasedRange(NamedTuple):

@@ -15,7 +15,7 @@ from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
 from interlock.log.erasure import number_ranges
-from interlock.log.event import Event
+from interlock.log.event import IS_MILESTONE, Event
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import (
     IS_MESSAGE,
@@ -43,17 +43,19 @@ _RUN_KINDS = frozenset(event.kind for event in RUN_EVENTS)
 
 TASK_ENDS = f"""
 SELECT task, max(CASE WHEN kind <> '{TaskQueued.kind}' THEN time_us END) AS ended_us FROM events
-WHERE stream = ? AND kind IN ({_listed(TaskQueued, TaskFinished, TaskCancelled)}) GROUP BY task
+WHERE stream = ? AND kind IN ({_listed(TaskQueued, TaskFinished, TaskCancelled)}) AND {IS_MILESTONE}
+GROUP BY task
 """  # noqa: S608 - all are constants
 # If the run has ended: when it had its last event.
 RUN_ENDED = f"""
 SELECT CASE WHEN count(CASE WHEN kind IN ({_listed(RunFinished, RunStopped)}) THEN 1 END) > 0
     THEN max(time_us) END
-FROM events WHERE stream = ? AND kind IN ({_listed(*RUN_EVENTS)})
+FROM events WHERE stream = ? AND kind IN ({_listed(*RUN_EVENTS)}) AND {IS_MILESTONE}
 """  # noqa: S608
 QUESTION_CLOSED = f"""
 SELECT max(c.time_us) FROM events c
-WHERE c.stream = e.stream AND c.parent = e.parent AND c.kind IN ({_listed(AskUserAnswered, AskUserExpired)})
+WHERE c.stream = e.stream AND c.parent = e.parent
+    AND c.kind IN ({_listed(AskUserAnswered, AskUserExpired)}) AND c.{IS_MILESTONE}
 """  # noqa: S608
 # An event is as old as the end of what it belongs to: a run, a task or a question; others as themselves.
 _OLD = f"""

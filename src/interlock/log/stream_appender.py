@@ -15,7 +15,7 @@ from interlock.core.errors import PreconditionFailed, SessionFenced, SessionNotF
 from interlock.core.text import sanitize_text, to_json_value
 from interlock.db.driver import DbConnection, RetryTransaction
 from interlock.db.leases import IS_HELD, session_lease
-from interlock.log.event import Event
+from interlock.log.event import FREQUENT_KINDS, Event
 from interlock.log.hash_chain import (
     GENESIS,
     chain_hash,
@@ -40,12 +40,13 @@ WHERE stream = ANY(?) AND closed_us IS NULL ORDER BY stream FOR UPDATE
 OPEN_STREAM = "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, ?)"
 
 ADVANCE_HEAD = """
-UPDATE stream_heads SET seq = ?, hash = ?, time_us = ?
+UPDATE stream_heads SET seq = ?, hash = ?
 WHERE stream = ? AND seq = ? AND hash = ? AND closed_us IS NULL
 """
-
+# Only for milestones: the index of sessions by their time is one more page for a commit to write.
+ADVANCE_HEAD_AND_TIME = ADVANCE_HEAD.replace("hash = ?", "hash = ?, time_us = ?", 1)
 # The lease row stays share-locked until the commit: no other worker can take the session over meanwhile.
-ADVANCE_HEAD_UNDER_LEASE = f"{ADVANCE_HEAD} AND EXISTS ({IS_HELD})"
+UNDER_LEASE = {sql: f"{sql} AND EXISTS ({IS_HELD})" for sql in (ADVANCE_HEAD, ADVANCE_HEAD_AND_TIME)}
 
 INSERT_EVENTS = """
 INSERT INTO events
@@ -116,8 +117,8 @@ class EventDraft:
         fields = event.payload()
         if event.outside is None:
             fields = redactor.value(fields)
-        elif event.outside:
-            fields |= redactor.value({name: fields[name] for name in event.outside})
+        elif untrusted := {name: fields[name] for name in event.outside if fields[name]}:
+            fields |= redactor.value(untrusted)
         content = {name: fields.pop(name) for name in event.erasable}
         self.id = event_id or new_event_id()
         self.facts = _encoded(fields, redactor)
@@ -177,11 +178,14 @@ class _Pending:
 
     def advance(self) -> tuple[str, tuple[Any, ...]]:
         """The statement that moves this stream's head, and its parameters."""
-        last = self.rows[-1]
-        statement, old = ADVANCE_HEAD, self.before
-        parameters: tuple[Any, ...] = (last[3], last[-1], self.time_us, self.stream, old.seq, old.hash)
+        last, old = self.rows[-1], self.before
+        statement = ADVANCE_HEAD
+        parameters: tuple[Any, ...] = (last[3], last[-1], self.stream, old.seq, old.hash)
+        if any(row[6] not in FREQUENT_KINDS for row in self.rows):
+            statement = ADVANCE_HEAD_AND_TIME
+            parameters = (*parameters[:2], self.time_us, *parameters[2:])
         if self.token is not None:
-            statement = ADVANCE_HEAD_UNDER_LEASE
+            statement = UNDER_LEASE[statement]
             parameters += (session_lease(self.stream), self.token)
         if self.condition is not None:
             statement += f" AND ({self.condition.sql})"

@@ -9,7 +9,8 @@ from typing import Any
 
 from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.db.driver import DbConnection
-from interlock.log.read import COLUMNS, StoredEvent, stored_event_from_row
+from interlock.log.event import FREQUENT_KINDS, IS_MILESTONE
+from interlock.log.read import COLUMNS, FROM_TASK_SPAN, StoredEvent, stored_event_from_row
 from interlock.log.tree import payload_of
 from interlock.log.usage import CostOf, cost_json, read_session_usage, read_task_usage, turn_usage
 
@@ -24,16 +25,11 @@ SELECT {COLUMNS} FROM events WHERE stream = ? AND seq < ? {{kinds}} ORDER BY seq
 OLDEST = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? AND seq < ? {{kinds}} ORDER BY seq LIMIT ?
 """  # noqa: S608
-# A task's first event is its message; delegated tasks are named after it, with a dot. All of them lie
-# before its own last event, which exists once it has ended.
+# Delegated tasks are named after the task, with a dot, and lie between its first and its last event.
 OF_TASK = f"""
-SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?)
-    AND seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)
-    AND seq <= CASE WHEN EXISTS (
-        SELECT 1 FROM events WHERE stream = ? AND task = ? AND kind IN ('task.finished', 'task.cancelled'))
-        THEN (SELECT max(seq) FROM events WHERE stream = ? AND task = ?) ELSE {_BEYOND} END
+SELECT {COLUMNS} {FROM_TASK_SPAN} AND (task = of_task OR substr(task, 1, ?) = ?)
 ORDER BY seq LIMIT ?
-"""  # noqa: S608
+"""
 
 # The kinds that end their parent.
 _ENDS = {
@@ -89,9 +85,7 @@ def read_timeline(
         chosen = rows[:limit][::-1]
     else:
         within = f"{task_id}."
-        span = (session_id, task_id) * 3
-        parameters = (session_id, task_id, len(within), within, *span, limit + 1)
-        rows = connection.query(OF_TASK, parameters)
+        rows = connection.query(OF_TASK, (session_id, task_id, len(within), within, limit + 1))
         chosen = rows[:limit]
     events, has_more = [stored_event_from_row(row) for row in chosen], len(rows) > limit
     # What a task lacks is its end, a session its beginning.
@@ -140,6 +134,8 @@ def read_tail(
     """At most `limit` events, oldest first: those after `after_seq`, else the newest."""
     end = _BEYOND if before_seq is None else before_seq
     chosen = f"AND kind IN ({', '.join('?' for _ in kinds)})" if kinds else ""
+    if kinds and not set(kinds) & set(FREQUENT_KINDS):
+        chosen += f" AND {IS_MILESTONE}"
     if after_seq > 0:
         parameters = (stream, after_seq, end, *kinds, limit)
         return [

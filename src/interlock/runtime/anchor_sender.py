@@ -18,7 +18,7 @@ from interlock.log.checkpoint import Anchor, newest_anchor
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.writer import EventLog, Transaction
-from interlock.runtime.anchor_sinks import AnchorNotSent, AnchorSink
+from interlock.runtime.anchor_sinks import AnchorSink
 
 _log = StructuredLogger(__name__)
 
@@ -87,10 +87,10 @@ class AnchorSender:
                 ]
                 await asyncio.gather(*(self._send(sink, anchor) for sink in lacking))
             self._error = ""
-        except InterlockError as error:
-            if str(error) != self._error:
-                self._error = str(error)
-                _log.warning("anchors_not_sent", error=self._error)
+        except Exception as error:  # noqa: BLE001 - serving people goes on, whatever is in the rows
+            if (text := _text_of(error)) != self._error:
+                self._error = text
+                _log.warning("anchors_not_sent", error=text)
 
     async def _send(self, sink: AnchorSink, anchor: Anchor) -> None:
         try:
@@ -98,8 +98,8 @@ class AnchorSender:
                 await sink.send(anchor)
         except TimeoutError:
             self._failed(sink, f"no confirmation within {SEND_SECONDS:.0f} seconds")
-        except AnchorNotSent as error:
-            self._failed(sink, str(error))
+        except Exception as error:  # noqa: BLE001 - what libraries raise; no other sink must wait
+            self._failed(sink, _text_of(error))
         else:
             self._failures.pop(sink.name, None)
             row = (f"anchor:{sink.name}", f"{now_us()} {anchor}")
@@ -115,6 +115,10 @@ class AnchorSender:
         self._failures[sink.name] = _Failure(error, delay, time.monotonic() + delay)
         if before is None or before.error != error:
             _log.warning("anchor_not_sent", sink=sink.name, error=error)
+
+
+def _text_of(error: Exception) -> str:
+    return str(error) if isinstance(error, InterlockError) else f"{type(error).__name__}: {error}"
 
 
 def confirmed_anchors(connection: DbConnection) -> Mapping[str, ConfirmedAnchor]:

@@ -5,6 +5,8 @@ An anchor is public and recognised by its signature, so a sink needs no secret. 
 
 import os
 import socket
+import stat
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,14 +46,27 @@ class FileSink:
     def __init__(self, path: Path) -> None:
         self.name = f"file:{path}"
         self._path = path
+        self._writing = threading.Lock()
 
     async def send(self, anchor: Anchor) -> None:
         await _in_thread(lambda: self._append(_as_json(anchor) + b"\n"))
 
     def _append(self, line: bytes) -> None:
+        # On a mount that hangs, each try would hold one more thread.
+        if not self._writing.acquire(blocking=False):
+            raise OSError("the write before has not ended")
+        try:
+            self._append_alone(line)
+        finally:
+            self._writing.release()
+
+    def _append_alone(self, line: bytes) -> None:
         is_new = not self._path.exists()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        # O_NONBLOCK: opening a pipe would wait for its reader.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         with os.fdopen(os.open(self._path, flags, 0o600), "ab") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError("it is not a regular file")
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -47,8 +47,9 @@ class Checkpointer:
             if await self._database.read(interval.is_reached):
                 await write_checkpoint(self._events, self._keys, if_due=interval)
             self._error = ""
-        except InterlockError as error:
+        except Exception as error:  # noqa: BLE001 - serving people goes on, whatever is in the rows
             # For example another process has the key. Say it once, not every few seconds.
-            if str(error) != self._error:
-                self._error = str(error)
-                _log.warning("checkpoint_not_written", error=self._error)
+            text = str(error) if isinstance(error, InterlockError) else f"{type(error).__name__}: {error}"
+            if text != self._error:
+                self._error = text
+                _log.warning("checkpoint_not_written", error=text)

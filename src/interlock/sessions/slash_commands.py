@@ -10,14 +10,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import BadUsage
+from interlock.log.event import IS_MILESTONE
 
 if TYPE_CHECKING:
     from interlock.db.driver import DbConnection
 
-LAST_DENIAL = """
-SELECT facts, content FROM events WHERE stream = ? AND kind = 'tool_call.denied'
+LAST_DENIAL = f"""
+SELECT facts, content FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND {IS_MILESTONE}
     AND content IS NOT NULL ORDER BY seq DESC LIMIT 1
-"""
+"""  # noqa: S608 - a constant
 # One word behind the slash. /etc/hosts does not match, so a message that begins with a path stays a
 # message.
 _WRITTEN = re.compile(r"/(\w*)(?:\s+(.*))?", re.DOTALL)

@@ -11,6 +11,7 @@ import orjson
 
 from interlock.db.driver import DbConnection, Row
 from interlock.log.kinds import IS_MESSAGE, merge_payload
+from interlock.log.read import FROM_TASK
 from interlock.log.task_events import TurnCompletedEvent
 from interlock.sessions.models import Message, Role
 from interlock.sessions.storable_message import require_session
@@ -21,7 +22,9 @@ SELECT seq, kind, facts, content, time_us, task FROM events WHERE stream = ? AND
 """  # noqa: S608 - a constant
 READ_ALL_MESSAGES = f"{_MESSAGES} AND seq > ? ORDER BY seq LIMIT ?"
 READ_MESSAGES = f"{_MESSAGES} AND seq > ? AND coalesce(task, '') NOT LIKE '%.%' ORDER BY seq LIMIT ?"
-READ_OF_TASK = f"{_MESSAGES} AND task = ? AND seq >= ? ORDER BY seq"
+READ_OF_TASK = f"""
+SELECT seq, kind, facts, content, time_us, task {FROM_TASK} AND {IS_MESSAGE} AND seq >= ? ORDER BY seq
+"""
 READ_MESSAGE = f"{_MESSAGES} AND seq = ?"
 NO_LIMIT = 2**62
 

@@ -134,7 +134,7 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         undo=undo,
         mcp=_foreign_tools(runtime),
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
-        verify=lambda db: verify_store(db, runtime.settings),
+        verify=lambda: verify_store(runtime.database, runtime.settings),
     )
 
 

@@ -4,8 +4,8 @@ import asyncio
 import os
 import pwd
 import ssl
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
@@ -129,6 +129,17 @@ class Runtime:
         """What a process that serves people does to the store besides; each runs until cancelled."""
         sweeping = [] if self.retention is None else [self.retention.run_hourly]
         return [self.checkpointer.run, self.anchors.run, *sweeping]
+
+    @asynccontextmanager
+    async def checkpointing(self) -> "AsyncIterator[None]":
+        """Write checkpoints and send their anchors while the block runs."""
+        beside = [asyncio.create_task(part()) for part in (self.checkpointer.run, self.anchors.run)]
+        try:
+            yield
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def finish_housekeeping(self) -> None:
         """At a clean shutdown, when nothing more is written."""

@@ -1,25 +1,33 @@
 """Verifies a store against the anchors that its sinks keep and the keys that the operator trusts."""
 
 import os
+import stat
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.config.settings import Settings
+from interlock.core.errors import ConfigurationError
+from interlock.core.threads import DaemonThreadPool
+from interlock.db.database import Database
 from interlock.db.driver import DbConnection
 from interlock.log.checkpoint import (
     Anchor,
     CheckpointInterval,
+    LastCheckpointMissing,
     find_anchors,
+    lost_anchor,
+    lost_anchor_text,
     newest_checkpoint,
     signing_key_of,
     store_id,
 )
 from interlock.log.hash_chain import now_us
 from interlock.log.kinds import SYSTEM_STREAM
-from interlock.log.signing import SigningKeyMissing
+from interlock.log.signing import LAST_ANCHOR, SigningKeyMissing
 from interlock.log.verify.event_log import LogFault, VerificationReport
-from interlock.runtime.anchor_sender import confirmed_anchors
+from interlock.runtime.anchor_sender import ConfirmedAnchor, confirmed_anchors
 from interlock.runtime.anchor_sinks import JOURNAL_IDENTIFIER
 from interlock.wiring.projections import verify
 from interlock.wiring.runtime import signing_keys
@@ -30,65 +38,149 @@ JOURNAL_SECONDS = 60
 SENDING_US = 60_000_000
 
 
-def verify_store(
-    connection: DbConnection,
+_sinks = DaemonThreadPool("interlock-anchors")
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptAnchors:
+    """What sinks have, and why the others cannot be read. `last` is what this machine signed last."""
+
+    confirmed: Mapping[str, ConfirmedAnchor]
+    found: Mapping[str, list[Anchor]]
+    unread: Mapping[str, Exception]
+    last: str
+
+
+async def verify_store(
+    database: Database,
     settings: Settings,
     *,
     anchors: Iterable[Anchor] = (),
     files: Iterable[Path] = (),
     only: str | None = None,
 ) -> VerificationReport:
-    """Also compare with `anchors`, those in `files`, and those of every sink that can be read here."""
-    own, confirmed = store_id(connection), confirmed_anchors(connection)
-    known, faults, notes = set(anchors), [], []
-    for sink in dict.fromkeys([*settings.proof.anchors, *(f"file:{path}" for path in files)]):
+    """Also compare with `anchors`, those in `files`, and those of every sink that can be read here.
+
+    And with the last one that this machine signed, if it signs.
+    """
+    sinks = tuple(dict.fromkeys([*settings.proof.anchors, *(f"file:{path}" for path in files)]))
+    # Each before what must be at least as new. And before the log is read: a transaction cannot wait for
+    # journalctl.
+    confirmed = await database.read(confirmed_anchors)
+    kept = await _sinks.start(lambda: _read_sinks(settings, sinks, confirmed))
+    return await database.read(lambda db: _verify(db, settings, kept, set(anchors), only))
+
+
+def _read_sinks(
+    settings: Settings, sinks: Iterable[str], confirmed: Mapping[str, ConfirmedAnchor]
+) -> _KeptAnchors:
+    found: dict[str, list[Anchor]] = {}
+    unread: dict[str, Exception] = {}
+    for sink in sinks:
         try:
-            found = find_anchors(_text_of(sink))
+            found[sink] = find_anchors(_text_of(sink))
         except (OSError, subprocess.SubprocessError) as error:
+            unread[sink] = error
+    last = ""
+    try:
+        last = signing_keys(settings).last_anchor()
+    except ConfigurationError as error:
+        # The key is kept under another account, which signs.
+        unread[LAST_ANCHOR] = error
+    return _KeptAnchors(confirmed, found, unread, last)
+
+
+def _verify(
+    connection: DbConnection, settings: Settings, kept: _KeptAnchors, known: set[Anchor], only: str | None
+) -> VerificationReport:
+    own, faults, notes = store_id(connection), [], []
+    for sink, error in kept.unread.items():
+        if isinstance(error, FileNotFoundError) and sink in kept.confirmed:
+            faults.append(_lacking(sink, kept.confirmed[sink]))
+        else:
             notes.append(f"{sink} cannot be read here: {getattr(error, 'strerror', None) or error}")
-            continue
+    for sink, found in kept.found.items():
         of_this_store = {anchor for anchor in found if anchor.store_id == own}
         known |= of_this_store
+        confirmed = kept.confirmed.get(sink)
         if found and not of_this_store and sink.startswith("file:"):
             # One file is for one store; the store's id can be changed, the file's anchors cannot.
             faults.append(LogFault(SYSTEM_STREAM, 0, "broken", f"no anchor in {sink} is of this store"))
+        elif confirmed is not None and confirmed.anchor not in of_this_store:
+            lacking = _lacking(sink, confirmed)
+            if sink.startswith("file:"):
+                faults.append(lacking)
+            else:
+                # A journal drops its oldest entries.
+                notes.append(lacking.detail)
         elif not of_this_store:
             notes.append(f"{sink} has no anchor of this store")
-        elif sink in confirmed and confirmed[sink].anchor not in of_this_store:
-            seq = confirmed[sink].anchor.seq
-            notes.append(f"{sink} lacks the anchor of checkpoint #{seq}, which it has confirmed")
-    trusted = settings.proof.trusted_keys
-    report = verify(connection, anchors=known, trusted_keys=trusted, only=only)
+    if lost := _lost(connection, kept.last):
+        faults.append(LogFault(SYSTEM_STREAM, 0, "cut", lost))
+    report = verify(connection, anchors=known, trusted_keys=settings.proof.trusted_keys, only=only)
     report.faults += faults
     report.notes += notes
     return report
 
 
+def signing_refusal(connection: DbConnection, settings: Settings) -> str:
+    """Why this machine, if it has the key, does not sign this log; empty if it would."""
+    try:
+        return _lost(connection, signing_keys(settings).last_anchor())
+    except ConfigurationError as error:
+        return str(error)
+
+
+def _lost(connection: DbConnection, last: str) -> str:
+    try:
+        lost = lost_anchor(connection, last)
+    except LastCheckpointMissing as error:
+        return str(error)
+    return "" if lost is None else lost_anchor_text(lost)
+
+
+def _lacking(sink: str, confirmed: ConfirmedAnchor) -> LogFault:
+    seq = confirmed.anchor.seq
+    detail = f"{sink} lacks the anchor of checkpoint #{seq}, which it has confirmed"
+    return LogFault(SYSTEM_STREAM, seq, "cut", detail)
+
+
 def _text_of(sink: str) -> str:
     if sink.startswith("file:"):
-        return Path(sink.removeprefix("file:")).read_text(errors="replace")
+        # As the sink opens it: without waiting for a pipe.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with os.fdopen(os.open(sink.removeprefix("file:"), flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError("it is not a regular file")
+            return file.read().decode(errors="replace")
     if sink != "journald":
         raise OSError("compare its newest anchor with --anchor")
     # Anyone can write to the journal under that identifier, but not under another account.
     matches = (f"SYSLOG_IDENTIFIER={JOURNAL_IDENTIFIER}", f"_UID={os.getuid()}")
     command = (JOURNALCTL, "--quiet", "--no-pager", "--output=cat", *matches)
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=JOURNAL_SECONDS)  # noqa: S603 - constants
-    return done.stdout
+    done = subprocess.run(command, capture_output=True, check=True, timeout=JOURNAL_SECONDS)  # noqa: S603 - constants
+    return done.stdout.decode(errors="replace")
 
 
 def checkpoint_status(connection: DbConnection, settings: Settings) -> tuple[str, bool]:
-    """Age of the newest checkpoint, what each sink has confirmed, and whether any of it is late."""
+    """The newest checkpoint, its key, what each sink has confirmed, and whether any of it is wrong."""
     given, newest = settings.proof, newest_checkpoint(connection)
     told = [f"#{newest.seq}, {_ago(newest.time_us)}" if newest else "none yet"]
     overdue = CheckpointInterval(2 * given.checkpoint_events, 2 * 60.0 * given.checkpoint_minutes)
     is_late = overdue.is_reached(connection)
+    keys, key = signing_keys(settings), signing_key_of(connection)
     if is_late:
         told.append("another is overdue (`serve` writes them while it runs, or `interlock events anchor`)")
         try:
-            if (key := signing_key_of(connection)) is not None:
-                signing_keys(settings).get(key)
+            if key is not None:
+                keys.get(key)
         except SigningKeyMissing as error:
             told.append(str(error))
+    warnings = keys.warnings(key)
+    if refusal := signing_refusal(connection, settings):
+        warnings.append(refusal)
+    told += warnings
+    is_late = is_late or bool(warnings)
     confirmed = confirmed_anchors(connection)
     for sink in given.anchors:
         last = confirmed.get(sink)

@@ -159,3 +159,22 @@ async def test_told_twice_it_does_not_wait(harness, server, tasks):
     assert time.monotonic() - began < 15
     assert running(SLEEP) == []
     assert (await tasks.tasks.get(task.id)).status is TaskStatus.queued
+
+
+def kinds(harness):
+    return {kind for (kind,) in harness.query("SELECT kind FROM events WHERE stream = 'system'")}
+
+
+@pytest.mark.parametrize("way", ["worker", "supervisor"])
+async def test_where_nothing_serves_people_checkpoints_are_written_and_anchors_sent(harness, tasks, way):
+    harness.variables |= {
+        "EVENT_CHECKPOINT_EVENTS": "1",
+        "EVENT_ANCHORS": f"file:{harness.home}/anchors",
+    }
+    await tasks.session(ToolMode.coding)
+    async with at_work(harness, way) as process:
+        await until(lambda: {"log.signed", "worker.started"} <= kinds(harness))
+        await stopped(process)
+    report = json.loads((await harness.run("events", "verify", "--json")).stdout)
+    assert (report["ok"], report["after_checkpoint"], report["after_anchor"]) == (True, 0, 0)
+    assert report["anchors"] >= 1

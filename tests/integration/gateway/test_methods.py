@@ -314,6 +314,9 @@ async def test_the_log_verifies_and_a_change_is_found(written):
     assert fine["ok"] is True
     assert fine["problems"] == []
     assert fine["streams"] >= 2
+    covered = ("checkpoints", "signed", "anchors", "after_anchor", "notes")
+    assert [fine[name] for name in covered] == [0, 0, 0, fine["after_checkpoint"], []]
+    assert fine["after_checkpoint"] == fine["events"]
     connection = harness.runtime.database.config.connect()
     connection.change(
         "UPDATE events SET facts = '{}' WHERE stream = ? AND kind = 'tool_call.started'", (session_id,)

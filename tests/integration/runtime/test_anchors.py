@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import socket
 import stat
+import threading
 
 import nats
 import pytest
@@ -13,7 +15,7 @@ from interlock.log.checkpoint import Anchor, write_checkpoint
 from interlock.log.signing import SigningKeyStore
 from interlock.runtime import anchor_sender, anchor_sinks
 from interlock.runtime.anchor_sender import AnchorSender, confirmed_anchors
-from interlock.runtime.anchor_sinks import FileSink, JournalSink, NatsSink, WebhookSink
+from interlock.runtime.anchor_sinks import AnchorNotSent, FileSink, JournalSink, NatsSink, WebhookSink
 from interlock.runtime.nats_transport import NatsServers
 from interlock.wiring.projections import verify
 from tests.escape.victim import new_session
@@ -85,6 +87,68 @@ async def test_what_was_not_confirmed_is_sent_again_and_said_once(store, tmp_pat
     assert [line["event"] for line in logs if "anchor" in line["event"]] == ["anchor_not_sent"]
     assert lines(path) == [anchor]
     assert not (tmp_path / "elsewhere").exists()
+
+
+class Broken:
+    """A sink whose library raises what nobody foresaw."""
+
+    name = "https://broken.example/"
+
+    async def send(self, _anchor: Anchor) -> None:
+        raise UnicodeError("label too long")
+
+
+async def test_an_unforeseen_error_of_one_sink_stops_no_other_and_not_the_process(
+    store, tmp_path, checkpoint
+):
+    file = FileSink(tmp_path / "anchors")
+    with capture_logs() as logs:
+        async with running(sender(store, Broken(), file)) as (loop,):
+            for _ in range(2):
+                anchor = await checkpoint()
+                await until(lambda anchor=anchor: confirmed(store) == {file.name: anchor})
+            assert not loop.done()
+    assert [line["error"] for line in logs if line["event"] == "anchor_not_sent"] == [
+        "UnicodeError: label too long"
+    ]
+
+
+async def test_rows_of_the_wrong_shape_do_not_end_the_sender(sqlite_store, tmp_path):
+    await new_session(sqlite_store)
+    await write_checkpoint(sqlite_store.log, SigningKeyStore(tmp_path / "signing"))
+    sqlite_store.execute("UPDATE events SET hash = 'text' WHERE kind = 'log.checkpoint'")
+    with capture_logs() as logs:
+        async with running(sender(sqlite_store, FileSink(tmp_path / "anchors"))) as (loop,):
+            await until(lambda: logs)
+            await asyncio.sleep(0.1)
+            assert not loop.done()
+    assert [line["event"] for line in logs] == ["anchors_not_sent"]
+
+
+@pytest.mark.parametrize("has_reader", [False, True])
+async def test_a_target_that_is_no_file_is_refused_at_once(store, tmp_path, checkpoint, has_reader):
+    os.mkfifo(path := tmp_path / "pipe")
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if has_reader else None
+    await checkpoint()
+    with capture_logs() as logs:
+        await sender(store, FileSink(path)).finish()
+    assert [line["event"] for line in logs if "anchor" in line["event"]] == ["anchor_not_sent"]
+    if reader is not None:
+        assert os.read(reader, 1) == b""
+        os.close(reader)
+    assert confirmed(store) == {}
+
+
+async def test_a_file_that_hangs_holds_one_thread_and_not_one_for_each_try(tmp_path, monkeypatch):
+    """As on a mount that does not answer."""
+    freed, anchor = threading.Event(), Anchor("0" * 32, 1, bytes(32))
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: freed.wait(30))
+    sink = FileSink(tmp_path / "anchors")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(sink.send(anchor), 0.1)
+    with pytest.raises(AnchorNotSent, match="has not ended"):
+        await asyncio.wait_for(sink.send(anchor), 3)
+    freed.set()
 
 
 async def test_journald_gets_a_message_of_its_own_identifier(store, tmp_path, monkeypatch, checkpoint):

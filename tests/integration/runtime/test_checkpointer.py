@@ -34,7 +34,7 @@ def open_checkpointer(store: StoreHarness, folder, *, events=1000, seconds=HOUR)
 async def running(*loops: Checkpointer | AnchorSender):
     tasks = [asyncio.create_task(each.run()) for each in loops]
     try:
-        yield
+        yield tasks
     finally:
         for task in tasks:
             task.cancel()
@@ -86,6 +86,22 @@ async def test_without_the_key_it_says_so_once_and_goes_on_when_the_key_is_back(
             await asyncio.sleep(0.1)
             assert [line["event"] for line in logs] == ["checkpoint_not_written"]
             shutil.copytree(tmp_path / "signing", tmp_path / "other")
+            await until(lambda: checkpoints(store) == 2)
+
+
+async def test_a_fault_in_what_the_log_says_does_not_end_the_checkpointer(store, tmp_path):
+    """As a checkpoint that somebody changed: it is said once, and the process goes on."""
+    session = await new_session(store)
+    await open_checkpointer(store, tmp_path / "signing").finish()
+    store.execute("UPDATE events SET facts = replace(facts, '\"heads\":[', '\"heads\":[1,')")
+    await store.log.append(session, renamed())
+    with capture_logs() as logs:
+        async with running(open_checkpointer(store, tmp_path / "signing", events=1)) as (loop,):
+            await until(lambda: logs)
+            await asyncio.sleep(0.1)
+            assert not loop.done()
+            assert [line["event"] for line in logs] == ["checkpoint_not_written"]
+            store.execute("UPDATE events SET facts = replace(facts, '\"heads\":[1,', '\"heads\":[')")
             await until(lambda: checkpoints(store) == 2)
 
 

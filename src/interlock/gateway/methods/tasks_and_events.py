@@ -156,7 +156,7 @@ async def verify(call: MethodCall[NoParams]) -> Json:
             GatewayErrorCode.RATE_LIMITED, "the log is already being verified; try again in a moment"
         )
     async with call.services.verifying:
-        report = await call.services.database.read(call.services.verify)
+        report = await call.services.verify()
     return {
         "ok": report.ok,
         "events": report.events,
@@ -164,6 +164,12 @@ async def verify(call: MethodCall[NoParams]) -> Json:
         "messages": report.messages,
         "erased": report.erased,
         "problems": [str(fault) for fault in report.faults[:MAX_REPORTED_FAULTS]],
+        "checkpoints": report.checkpoints,
+        "signed": report.coverage.signed,
+        "after_checkpoint": report.coverage.unchecked_events,
+        "anchors": report.anchors,
+        "after_anchor": report.coverage.unanchored_events,
+        "notes": report.notes,
     }
 
 

@@ -67,10 +67,14 @@ CREATE TABLE events (
     CONSTRAINT events_stream_seq UNIQUE (stream, seq)
 );
 
--- To find the events of a task, and the last event of a kind, without reading a long session.
-CREATE INDEX events_stream_task ON events (stream, task, seq);
+-- To find where a task begins and ends, and the last event of a kind, without reading a long session. Not for
+-- the most frequent kinds (IS_MILESTONE in log/event.py): each entry is one more page for a commit to write.
+-- SQLite would make a table of a list in NOT IN for every insertion.
+CREATE INDEX events_stream_task ON events (stream, task, seq)
+WHERE kind <> 'turn.completed' AND kind <> 'tool_call.started' AND kind <> 'tool_call.completed';
 
-CREATE INDEX events_stream_kind ON events (stream, kind, seq);
+CREATE INDEX events_stream_kind ON events (stream, kind, seq)
+WHERE kind <> 'turn.completed' AND kind <> 'tool_call.started' AND kind <> 'tool_call.completed';
 
 -- only postgresql
 CREATE INDEX events_txid_position ON events (txid, position);

@@ -66,13 +66,34 @@ class LogVerification extends PageElement {
     if (ok) {
       return html`<div class="notice ok">${icon('check')}<p class="grow"><strong>${t('activity.intact')}</strong> ${counts}
         ${erased ? t('activity.n_erased', { n: erased, count: formatNumber(erased) }) : nothing}
-        <span class="muted">${formatTime(at)}</span></p></div>`;
+        ${this.#coverage()} <span class="muted">${formatTime(at)}</span></p></div>${this.#notes()}`;
     }
     return html`<div class="notice error">${icon('warn')}<div class="grow stack v-tight">
       <p><strong>${t('activity.broken', { n: problems.length })}</strong> ${counts}</p>
       <ul class="v-list">${problems.map((each) => html`<li class="v-break">${said(each)}</li>`)}</ul>
       <p>${t('activity.broken_hint')}</p>
-    </div></div>`;
+      <p>${this.#coverage()}</p>
+    </div></div>${this.#notes()}`;
+  }
+
+  /** What is proved by more than hashes: a log that was rewritten as a whole has right ones. */
+  #coverage() {
+    const { signed, after_checkpoint, anchors, after_anchor } = this.report;
+    const of = (key, n) => t(key, { n, count: formatNumber(n) });
+    return [
+      signed
+        ? `${of('activity.n_signed', signed)} ${of('activity.n_after_checkpoint', after_checkpoint)}`
+        : t('activity.not_signed'),
+      anchors ? of('activity.n_after_anchor', after_anchor) : t('activity.no_anchor'),
+    ].join(' ');
+  }
+
+  /** Sinks of anchors that could not be compared. */
+  #notes() {
+    const { notes } = this.report;
+    return notes.length
+      ? html`<div class="notice warn">${icon('warn')}<ul class="v-list grow">${notes.map((each) => html`<li>${each}</li>`)}</ul></div>`
+      : nothing;
   }
 }
 
