@@ -83,12 +83,12 @@ def test_a_run_that_ends_while_it_is_told_of_is_told_to_its_end(desk, monkeypatc
     assert "It is good." in done.stdout
 
 
-def test_a_faulty_workflow_is_told_line_by_line_and_not_run(desk):
+def test_a_faulty_workflow_is_told_fault_by_fault_and_not_run(desk):
     folder = desk.put("two", TWO.replace('to = "end"', 'to = "nd"'), first="Go.", second="Go.")
     told = desk.run("workflow", "check", "two", expect=1).stdout
-    assert f"{folder}/workflow.toml:14: to must name a node; did you mean end?" in told
+    assert f"{folder}/workflow.toml: edges[1].to must name a node; did you mean end?" in told
     refused = desk.run("workflow", "run", "two", expect=1).stderr
-    assert "two/workflow.toml:14" in refused
+    assert "two/workflow.toml: edges[1].to must" in refused
     assert "did you mean two?" in desk.run("workflow", "run", "twoo", expect=1).stderr
 
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from interlock.core.errors import BadUsage
+from interlock.gates.mcp_administration import AddServerRequest
 from interlock.tools.mcp.secret_references import NamedValue, ReferenceUnresolved
-from interlock.wiring import mcp_servers
 from tests.harness.mcp import QUICK, McpHarness
 
 SERVER = (*QUICK, "-m", "server")
@@ -24,10 +24,8 @@ async def test_no_secret_is_read_from_an_opened_folder(mcp: McpHarness, name):
     with pytest.raises(BadUsage, match="TOKEN is read from"):
         await mcp.add("s", *SERVER, environment=(f"TOKEN=file:{path}",))
     with pytest.raises(BadUsage, match="Authorization is read from"):
-        wish = mcp_servers.AddServerRequest(
-            id="s", url="https://mcp.example/", headers=(f"Authorization=file:{path}",)
-        )
-        await mcp_servers.add(mcp.runtime, wish, who="local:tester")
+        wish = AddServerRequest(id="s", url="https://mcp.example/", headers=(f"Authorization=file:{path}",))
+        await mcp.runtime.mcp_servers.add(wish, who="local:tester")
 
 
 LOADING = ("PYTHONPATH", "PATH", "LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "HOME", "GIT_CONFIG_GLOBAL")

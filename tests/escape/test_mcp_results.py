@@ -7,8 +7,8 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
+from interlock.gates.mcp_administration import McpServerUnreachable
 from interlock.redaction.redactor import MARK
-from interlock.wiring.mcp_servers import McpServerUnreachable
 from tests.harness.mcp import McpHarness
 
 

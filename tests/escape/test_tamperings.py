@@ -23,7 +23,6 @@ from interlock.log.hash_chain import GENESIS, EventHeader, chain_hash, hash_cont
 from interlock.log.kinds import SYSTEM_STREAM, LogErased
 from interlock.log.signing import SigningKeyStore
 from interlock.tools.mcp.server_config import AddServerRequest
-from interlock.wiring import mcp_servers
 from interlock.wiring.projections import verify
 from tests.harness.runtime import call, open_agent_runtime_here, script, set_environment
 from tests.harness.workflows import WorkflowHarness
@@ -348,7 +347,7 @@ async def world(store_config, tmp_path, monkeypatch):
         assert (await ada.say(two, "and ask me")).status == "waiting"
         await runtime.stored_settings.update({"tools": {"fs": {"enabled": False}}}, who="ada")
         await CredentialService(runtime.database, runtime.log, runtime.redactor).add_token("t", who="ada")
-        await mcp_servers.add(runtime, AddServerRequest(id="bad", command=("/bin/true",)), who="ada")
+        await runtime.mcp_servers.add(AddServerRequest(id="bad", command=("/bin/true",)), who="ada")
         ada.put("w", ONE, only="Do it.")
         await ada.start("w")
         anchor = await write_checkpoint(runtime.log, runtime.signing_keys)

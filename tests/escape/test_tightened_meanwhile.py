@@ -25,7 +25,7 @@ from interlock.tools.mcp.repository import McpRepository
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect
-from interlock.wiring import mcp_servers, open_runtime
+from interlock.wiring import open_runtime
 from interlock.wiring.agents import open_agent_runtime
 from interlock.wiring.projections import verify
 from tests.escape.victim import faults
@@ -588,7 +588,7 @@ async def test_a_server_that_was_replaced_is_not_started_again_by_a_turn_of_befo
     async with open_mcp_harness(tmp_path, monkeypatch, LandlockBackend()) as mcp:
         await mcp.ready("well")
         authority = await mcp.runtime.authority(ToolMode.coding)
-        await mcp_servers.remove(mcp.runtime, "bad", None, who=WHO)
+        await mcp.runtime.mcp_servers.remove("bad", None, who=WHO)
         await mcp.add("bad", *QUICK, str(HOSTILE), "well", "another")
         await mcp.inspect("bad")
         await mcp.allow("bad", "echo")

@@ -18,17 +18,17 @@ LAYERS = ("models", "workflow", "sandbox", "worker", "agent")
 
 
 def _targets():
-    from interlock.agent.front_matter import parse_front_matter
-    from interlock.agent.regular_files import InvalidFile
+    from interlock.agent.definitions import AgentHeader
+    from interlock.agent.front_matter import read_headed_file
     from interlock.commands.judge import CommandJudge
     from interlock.config.protected_names import PROTECTED_NAMES
-    from interlock.models.json_reply import InvalidReply, StreamingAnswerParser, parse_json_reply
+    from interlock.models.json_reply import InvalidReply, parse_json_reply
     from interlock.models.openai_chat import _take
     from interlock.models.provider import ModelError
     from interlock.models.sse import SseEventTooLong, SseReader
     from interlock.models.stream_accumulator import StreamAccumulator
     from interlock.runtime.bus import decode_message, encode_message
-    from interlock.workflow.parser import WorkflowParser
+    from interlock.workflow.parser import parse_workflow
 
     judge = CommandJudge((), PROTECTED_NAMES, "/home/ann")
 
@@ -43,20 +43,14 @@ def _targets():
             assembly.reply(is_done=True)
 
     def replies(data: bytes) -> None:
-        text, sight = data.decode("utf-8", "replace"), StreamingAnswerParser()
-        for character in text:
-            sight.feed(character)
-        sight.finish()
         with suppress(InvalidReply):
-            parse_json_reply(text)
+            parse_json_reply(data.decode("utf-8", "replace"))
 
     def workflows(data: bytes) -> None:
         text = data.decode("utf-8", "replace").replace("\x00", "")
-        reading = WorkflowParser("w", ["read_file"])
-        reading.workflow(text, {"plan.md": text})
-        assert all(problem.line >= 1 for problem in reading.problems)
-        with suppress(InvalidFile):
-            parse_front_matter(text)
+        workflow, problems = parse_workflow("w", text, {"plan.md": text}, ["read_file"])
+        assert workflow is not None or problems
+        read_headed_file("plan.md", text, AgentHeader, ["read_file"], no_body="no body", context="plan")
 
     def signals(data: bytes) -> None:
         signal = decode_message(data)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from interlock.models import server_errors
 from interlock.models.json_protocol import JsonProtocolProvider
-from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
+from interlock.models.json_reply import InvalidReply, JsonReply, parse_json_reply
 from interlock.models.openai_chat import _read
 from interlock.models.provider import ModelError, ModelReply, ModelTextDelta, RequestedCall
 from interlock.models.sse import SseEventTooLong, SseReader
@@ -221,21 +221,6 @@ def test_an_endless_blank_in_a_reply_takes_no_time(blank):
         assert _seconds(parse_json_reply, text) < 2, text[:20]
 
 
-@pytest.mark.parametrize("blank", ["\n", " ", " ,", ' "'])
-def test_an_endless_blank_behind_an_answer_takes_no_time(blank):
-    sight = StreamingAnswerParser()
-    sight.feed('{"tool_calls": [], "final_answer": "Yes."')
-
-    def many() -> None:
-        for _ in range(5_000):
-            sight.feed(blank)
-        sight.feed("x" + " " * 5_000 + "x")
-
-    assert _seconds(many) < 2
-    sight.feed('"}')
-    assert sight.has_ended
-
-
 # -- the neutral form --------------------------------------------------------------------------------
 
 CALL = {"name": "read_file", "arguments": {"path": "a", "n": [1, {"x": None}]}}
@@ -275,9 +260,9 @@ def test_a_reply_in_the_neutral_form_is_understood_or_told_to_be_wrong(text):
         read.encode()
         assert len(read) < 500
     else:
-        assert bool(read.calls) != bool(read.answer)
-        for call in read.calls:
-            (call.name + call.arguments).encode()
+        assert bool(read.tool_calls) != bool(read.final_answer)
+        for call in read.tool_calls:
+            (call.name + call.arguments_json).encode()
     # The model is asked again at most once, and then told of as any other fault.
     for size in (1, 7) if len(text) < 2000 else (1000,):
         try:
@@ -290,18 +275,3 @@ def test_arguments_of_any_depth_are_read_or_told_to_be_too_deep():
     for depth in (100, *range(900, 1010), 5000):
         text = '{"tool_calls": [{"name": "a", "arguments": {"x": ' + "[" * depth + "]" * depth + "}}]}"
         assert understood(text)
-
-
-@given(text=written_replies(), cuts=st.lists(st.integers(0, 300), max_size=10))
-def test_an_answer_in_sight_is_the_same_in_any_pieces(text, cuts):
-    def shown(pieces: list[str]) -> tuple[str, bool, bool]:
-        sight = StreamingAnswerParser()
-        said = "".join([sight.feed(piece) for piece in pieces]) + sight.finish()
-        assert said == "".join(sight.text)
-        return said, sight.has_begun, sight.has_ended
-
-    ends = sorted({place % (len(text) + 1) for place in cuts} | {len(text)})
-    pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    # Before it has begun only the first characters are looked at.
-    if text.lstrip().startswith('{"tool_calls": []') or len(text) < 200:
-        assert shown(pieces) == shown([text]) == shown(list(text))

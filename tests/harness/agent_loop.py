@@ -10,18 +10,33 @@ from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.events import AgentEvent
 from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
-from interlock.agent.prompt_builder import EarlierPromptInputs, PromptBuilder, PromptInputs
+from interlock.agent.prompt_builder import PromptBuilder, PromptInputs
 from interlock.agent.workspace_files import WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.log.kinds import merge_payload
 from interlock.models.provider import ModelProvider
 from interlock.models.script import parse_script
 from interlock.models.scripted_provider import ScriptedProvider
+from interlock.policy.authority import Authority
 from interlock.sessions.models import SessionKind
+from interlock.wiring import Runtime
 from interlock.wiring.agents import AgentRuntime
 from tests.harness.runtime import RuntimeHarness
 
 SECRET = "sk-known-secret-value"
+
+
+class _ChatPromptInputs:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def begin(
+        self, _session_id: str, _mode: ToolMode, _pin: tuple[str, str] | None, _who: str
+    ) -> PromptInputs:
+        return PromptInputs(SessionKind.chat)
+
+    async def authority(self, _session_id: str, mode: ToolMode, _inputs: PromptInputs) -> Authority:
+        return await self._runtime.authority(mode)
 
 
 class LoopHarness(RuntimeHarness):
@@ -37,11 +52,6 @@ class LoopHarness(RuntimeHarness):
         provider = ScriptedProvider(parse_script(model, "test")) if isinstance(model, str) else model
         runtime = self.runtime
 
-        async def inputs_of(
-            _session_id: str, mode: ToolMode, _earlier: EarlierPromptInputs
-        ) -> PromptInputs:
-            return PromptInputs(kind=SessionKind.chat, authority=await runtime.authority(mode))
-
         redact = runtime.redactor.text
         files = WorkspaceFiles(runtime.settings.workspace_dir, redact)
         return AgentLoop(
@@ -50,7 +60,7 @@ class LoopHarness(RuntimeHarness):
                 sessions=runtime.sessions,
                 log=runtime.log,
                 runner=runtime.runner,
-                prompts=PromptBuilder(inputs_of, files, redact, lambda: datetime.now(UTC)),
+                prompts=PromptBuilder(_ChatPromptInputs(runtime), files, redact, lambda: datetime.now(UTC)),
                 redactor=runtime.redactor,
                 provider_of=lambda _model: provider,
                 breakers=CircuitBreakers(self.limits),

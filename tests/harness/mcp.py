@@ -11,13 +11,13 @@ from typing import Any
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
+from interlock.gates.mcp_administration import AddServerRequest, ClassifyRequest
 from interlock.gates.runner import CallContext
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.jobs import SandboxBackend
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.tools.result import ToolResult
-from interlock.wiring import mcp_servers
 from interlock.wiring.agents import AgentRuntime
 from tests.harness.runtime import RuntimeHarness, open_agent_runtime_here, set_environment
 
@@ -38,14 +38,14 @@ class McpHarness(RuntimeHarness):
 
     async def add(self, name: str, *command: str, **wish: Any) -> dict[str, Any]:
         wish.setdefault("readable", (SERVERS,))
-        made = mcp_servers.AddServerRequest(id=name, command=command, **wish)
-        return await mcp_servers.add(self.runtime, made, who=WHO)
+        made = AddServerRequest(id=name, command=command, **wish)
+        return await self.runtime.mcp_servers.add(made, who=WHO)
 
     async def add_hostile(self, behaviour: str, *more: str, name: str = "bad", **wish: Any) -> None:
         await self.add(name, *QUICK, str(HOSTILE), behaviour, *more, **wish)
 
     async def inspect(self, name: str) -> dict[str, dict[str, Any]]:
-        told = await mcp_servers.inspect(self.runtime, name, is_operator=True)
+        told = await self.runtime.mcp_servers.inspect(name, is_operator=True)
         return {tool["tool"]: tool for tool in told["offered"]}
 
     async def allow(
@@ -53,8 +53,8 @@ class McpHarness(RuntimeHarness):
     ) -> None:
         known = (await self.runtime.mcp.book.catalog()).servers[name].tools.get(tool)
         more.setdefault("hash", known.hash if known is not None else "0" * 64)
-        wish = mcp_servers.ClassifyRequest(effect=effect, modes=tuple(modes.split(",")), **more)
-        await mcp_servers.allow(self.runtime, name, tool, wish, who=WHO, is_operator=True)
+        wish = ClassifyRequest(effect=effect, modes=tuple(modes.split(",")), **more)
+        await self.runtime.mcp_servers.allow(name, tool, wish, who=WHO, is_operator=True)
 
     async def switch_on(self, *names: str) -> None:
         patch = {"tools": {"mcp": {"enabled": True, "allowed_servers": list(names)}}}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.image_endpoint import ImageEndpoint
+from interlock.config.image import ImageEndpoint
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner

@@ -40,7 +40,8 @@ async def checked(store: StoreHarness, **options):
 
 def status(store: StoreHarness) -> tuple[str, bool]:
     with store.database.reading() as connection:
-        return checkpoint_status(connection, load_settings())
+        settings = load_settings()
+        return checkpoint_status(connection, settings)
 
 
 async def test_a_file_of_anchors_is_read_whatever_else_is_in_it(store, path, tmp_path):

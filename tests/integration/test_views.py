@@ -10,7 +10,6 @@ from interlock.policy.verdict import ModeSwitchMethod
 from interlock.sessions.runtime_settings import StoredSettings, patch_for
 from interlock.wiring import open_runtime
 from interlock.wiring.authority_inputs import AT_WORK
-from interlock.wiring.policy_views import explain, matrix
 
 SECRET = "sk-known-secret-value"
 
@@ -36,7 +35,7 @@ def cell(told: dict, tool: str, mode: str) -> dict:
 
 
 async def test_the_matrix_holds_what_calls_are_judged_by(runtime):
-    told = await matrix(runtime)
+    told = await runtime.views.matrix()
     assert told["open_modes"] == ["chat", "chat_safe"]
     assert [row["name"] for row in told["tools"]] == [entry.tool.name for entry in runtime.registry]
     for mode in ToolMode:
@@ -49,48 +48,47 @@ async def test_the_matrix_holds_what_calls_are_judged_by(runtime):
 
 
 async def test_an_agent_has_a_matrix_of_its_own(runtime):
-    told = await matrix(runtime, agent=ToolPolicy(denied_tools=frozenset({"read_file"})))
+    told = await runtime.views.matrix(agent=ToolPolicy(denied_tools=frozenset({"read_file"})))
     assert cell(told, "read_file", "chat")["decided_by"] == "the agent's policy"
-    assert cell(await matrix(runtime), "read_file", "chat") == {"allowed": True}
+    assert cell(await runtime.views.matrix(), "read_file", "chat") == {"allowed": True}
 
 
 async def test_settings_can_be_tried_out_without_being_stored(runtime):
-    before = await matrix(runtime)
+    before = await runtime.views.matrix()
     tried = await runtime.stored_settings.preview(patch_for("tools.denied_tools", ["read_file"]))
-    told = await matrix(runtime, settings=tried)
+    told = await runtime.views.matrix(settings=tried.tools)
     assert cell(told, "read_file", "chat")["layer"] == "settings"
     assert told["digests"]["chat"] != before["digests"]["chat"]
-    assert await matrix(runtime) == before
+    assert await runtime.views.matrix() == before
     assert (await runtime.authority(ToolMode.chat, offered=AT_WORK)).digest == before["digests"]["chat"]
     assert (await runtime.stored_settings.current()).version == 0
     await runtime.stored_settings.update(patch_for("tools.denied_tools", ["read_file"]), who="test")
-    assert await matrix(runtime) == told
-    assert await matrix(runtime, settings=StoredSettings()) == before
+    assert await runtime.views.matrix() == told
+    assert await runtime.views.matrix(settings=StoredSettings().tools) == before
 
 
 async def test_one_call_is_judged_for_a_person_and_does_not_run(runtime, tmp_path):
     place = tmp_path / "root" / "a.txt"
     place.write_text("hello")
-    told = await explain(
-        runtime, "read_file", ToolMode.chat, {"path": str(place)}, way=ModeSwitchMethod.page
+    told = await runtime.views.explain(
+        "read_file", ToolMode.chat, {"path": str(place)}, way=ModeSwitchMethod.page
     )
     assert (told["allowed"], told["tool_name"], told["mode"]) == (True, "read_file", "chat")
-    outside = await explain(
-        runtime, "read_file", ToolMode.chat, f'{{"path": "{tmp_path}/b"}}', way=ModeSwitchMethod.page
+    outside = await runtime.views.explain(
+        "read_file", ToolMode.chat, f'{{"path": "{tmp_path}/b"}}', way=ModeSwitchMethod.page
     )
     assert (outside["layer"], outside["error_code"]) == ("arguments", "PATH_DENIED")
-    closed = await explain(runtime, "write_file", ToolMode.coding, way=ModeSwitchMethod.page)
+    closed = await runtime.views.explain("write_file", ToolMode.coding, way=ModeSwitchMethod.page)
     assert (closed["allowed"], closed["layer"]) == (False, "mode")
     denied = ToolPolicy(denied_tools=frozenset({"read_file"}))
-    told = await explain(runtime, "read_file", ToolMode.chat, agent=denied, way=ModeSwitchMethod.page)
+    told = await runtime.views.explain("read_file", ToolMode.chat, agent=denied, way=ModeSwitchMethod.page)
     assert told["layer"] == "agent"
 
 
 async def test_a_call_is_judged_by_what_its_session_has_seen(runtime, tmp_path):
     place = tmp_path / "root" / "a.txt"
     place.write_text("hello")
-    told = await explain(
-        runtime,
+    told = await runtime.views.explain(
         "read_file",
         ToolMode.chat,
         {"path": str(place)},
@@ -103,7 +101,7 @@ async def test_a_call_is_judged_by_what_its_session_has_seen(runtime, tmp_path):
 
 
 async def test_no_secret_is_quoted_in_an_explanation(runtime):
-    told = await explain(runtime, SECRET, ToolMode.chat_safe, way=ModeSwitchMethod.page)
+    told = await runtime.views.explain(SECRET, ToolMode.chat_safe, way=ModeSwitchMethod.page)
     assert SECRET not in str(told)
     assert "***REDACTED***" in told["message"]
 
@@ -137,9 +135,9 @@ async def test_the_operator_takes_modes_from_a_tool(tmp_path, monkeypatch):
     monkeypatch.setenv("TOOL_MODES", "current_time=plan+build")
     runtime = open_runtime(Settings(), opened=list(ToolMode))
     try:
-        told = await matrix(runtime)
+        told = await runtime.views.matrix()
         allowed = {mode for mode in ToolMode if cell(told, "current_time", mode)["allowed"]}
-        explained = await explain(runtime, "current_time", ToolMode.chat, way=ModeSwitchMethod.page)
+        explained = await runtime.views.explain("current_time", ToolMode.chat, way=ModeSwitchMethod.page)
         offered = await runtime.authority(ToolMode.chat)
     finally:
         await runtime.close()

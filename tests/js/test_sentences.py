@@ -28,11 +28,12 @@ from interlock.agent.placeholder_results import (
 from interlock.channels.telegram.removed_users import removal_reason
 from interlock.commands.destructive_command_rules import BUILTIN_RULES
 from interlock.commands.judge import CommandJudge
-from interlock.config.image_endpoint import image_endpoint
+from interlock.config.image import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.gates.gate import GateContext, ToolCall, judge, task_cancelled_refusal
+from interlock.gates.mcp_administration import McpAdministration
 from interlock.gateway.auth import REASONS
 from interlock.policy.authority import compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs, Capabilities, ModeSwitching
@@ -57,7 +58,7 @@ from interlock.tools.mcp.service import McpService
 from interlock.tools.mcp.tampering_check import TamperingCheck, _not_run
 from interlock.tools.mcp.tool import McpTool
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, definition_problem
-from interlock.wiring import authority_inputs, build_registry, mcp_servers
+from interlock.wiring import authority_inputs, build_registry
 from tests.harness.nodejs import evaluate_in_node
 from tests.unit.gates.test_foreign_tools import Foreign
 
@@ -293,7 +294,7 @@ GIVES_REASONS = [
     image_endpoint,
     library_missing,
     definition_problem,
-    mcp_servers._why_closed,
+    McpAdministration._why_closed,
     LaunchCeiling.why_not,
     McpService._why_unavailable,
     McpService.why_not,

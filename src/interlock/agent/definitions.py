@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from interlock.agent.front_matter import FrontMatterDocument, FrontMatterFault, parse_front_matter
+from pydantic import Field, ValidationInfo, field_validator
+
+from interlock.agent.front_matter import DefinitionProblem, Header, read_headed_file
 from interlock.agent.regular_files import (
     InvalidFile,
     decode_text,
     list_names,
     open_directory,
-    read_regular_file,
-    strip_comments,
+    read_whole_file,
 )
-from interlock.agent.tool_policy_keys import TOOL_KEYS, read_tool_policy, unknown_key_message
 from interlock.core.errors import UserError
 from interlock.core.text import safe_excerpt
 from interlock.policy.policy_fields import ToolPolicy
@@ -31,6 +31,7 @@ MAX_DESCRIPTION = 300
 
 _SUFFIX = ".md"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_NO_PERSONA = "the persona is missing: describe the agent below the front matter"
 _MODEL = re.compile(r"[!-~]{1,200}")
 
 
@@ -60,16 +61,35 @@ class AgentDefinition:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionProblem:
-    """A problem in a file, with its line."""
+class AgentHeader(Header):
+    """The keys of an agent's file. The validation context is the agent's name."""
 
-    file: str
-    line: int
-    text: str
+    name: str = ""
+    description: str = Field("", validate_default=True)
+    model: str | None = None
 
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.text}"
+    @field_validator("name")
+    @classmethod
+    def _is_the_files(cls, name: str, info: ValidationInfo) -> str:
+        if name != info.context:
+            raise ValueError(f"must be {info.context}, as in the file name (or omit it)")
+        return name
+
+    @field_validator("description")
+    @classmethod
+    def _describes(cls, text: str) -> str:
+        if not text:
+            raise ValueError("is missing: describe the agent's purpose")
+        if len(text) > MAX_DESCRIPTION:
+            raise ValueError(f"can have at most {MAX_DESCRIPTION} characters")
+        return text
+
+    @field_validator("model")
+    @classmethod
+    def _is_a_name(cls, model: str) -> str:
+        if not _MODEL.fullmatch(model):
+            raise ValueError("must be the name of a model, without spaces")
+        return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +122,7 @@ class AgentDirectory:
             if len(names) > MAX_AGENTS:
                 problems.append(
                     DefinitionProblem(
-                        names[MAX_AGENTS], 1, f"is ignored: there are more than {MAX_AGENTS} files"
+                        names[MAX_AGENTS], f"is ignored: there are more than {MAX_AGENTS} files", 1
                     )
                 )
         return AgentsAndProblems(tuple(agents), tuple(problems))
@@ -146,78 +166,21 @@ class AgentDirectory:
                 raise InvalidFile(
                     "is not a valid agent file name: lower-case letters, digits, - and _, then .md"
                 )
-            found = read_regular_file(folder, file, MAX_AGENT_BYTES + 1)
-            if found is None:
+            if (found := read_whole_file(folder, file, MAX_AGENT_BYTES)) is None:
                 return None
-            if found.size > MAX_AGENT_BYTES:
-                raise InvalidFile(f"has {found.size} bytes; the limit is {MAX_AGENT_BYTES}")
-            reading = _AgentParser(name, parse_front_matter(decode_text(found)), self._known_tools)
+            text = decode_text(found)
         except InvalidFile as unfit:
-            return (DefinitionProblem(file, unfit.line, unfit.reason),)
-        agent = reading.agent(sha256(found.data).hexdigest())
-        if reading.faults:
-            ordered = sorted(reading.faults, key=lambda fault: fault.line)
-            return tuple(DefinitionProblem(file, fault.line, fault.text) for fault in ordered)
-        return agent
+            return (DefinitionProblem(file, unfit.reason, unfit.line),)
+        read = read_headed_file(
+            file, text, AgentHeader, self._known_tools, no_body=_NO_PERSONA, context=name
+        )
+        if read.problems or read.header is None:
+            return read.problems
+        head = read.header
+        digest = sha256(found.data).hexdigest()
+        return AgentDefinition(name, head.description, read.body, head.model, head.tools, digest)
 
 
 def _is_meant(file: str) -> bool:
     """Whether it is an agent file. Hidden files, editors' copies and notes to people are ignored."""
     return not file.startswith((".", "#")) and not file.endswith("~") and file != "README.md"
-
-
-class _AgentParser:
-    """Parses one file. `faults` collects all problems, not only the first."""
-
-    def __init__(self, name: str, text: FrontMatterDocument, known_tools: frozenset[str]) -> None:
-        self._name = name
-        self._text = text
-        self._known_tools = known_tools
-        self._given = {entry.key: entry for entry in text.entries}
-        self.faults = list(text.faults)
-
-    def agent(self, digest: str) -> AgentDefinition:
-        for entry in self._text.entries:
-            if entry.key not in KEYS:
-                self.faults.append(FrontMatterFault(entry.line, unknown_key_message(entry.key, KEYS)))
-        self._check_name()
-        description = self._description()
-        persona = strip_comments(self._text.body)
-        if not persona:
-            self._fault(
-                self._text.body_line, "the persona is missing: describe the agent below the front matter"
-            )
-        return AgentDefinition(self._name, description, persona, self._model(), self._tools(), digest)
-
-    def _fault(self, line: int, text: str) -> None:
-        self.faults.append(FrontMatterFault(line, text))
-
-    def _check_name(self) -> None:
-        entry = self._given.get("name")
-        if entry is not None and entry.value != self._name:
-            self._fault(entry.line, f"name must be {self._name}, as in the file name (or omit it)")
-
-    def _description(self) -> str:
-        entry = self._given.get("description")
-        if entry is None or not entry.value:
-            self._fault(
-                1 if entry is None else entry.line, "description is missing: describe the agent's purpose"
-            )
-            return ""
-        if len(entry.value) > MAX_DESCRIPTION:
-            self._fault(entry.line, f"description can have at most {MAX_DESCRIPTION} characters")
-        return entry.value
-
-    def _model(self) -> str | None:
-        entry = self._given.get("model")
-        if entry is not None and not _MODEL.fullmatch(entry.value):
-            self._fault(entry.line, "model must be the name of a model, without spaces")
-        return None if entry is None else entry.value
-
-    def _tools(self) -> ToolPolicy:
-        policy, faults = read_tool_policy(self._text.entries, self._known_tools)
-        self.faults += faults
-        return policy
-
-
-KEYS = ("name", "description", "model", *TOOL_KEYS)

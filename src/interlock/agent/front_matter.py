@@ -1,43 +1,105 @@
-"""Front matter: lines `key: value` between two lines `---`. Every fault has its line.
+"""Front matter: lines `key: value` between two lines `---`, read into a pydantic model.
 
 There is no nesting: a dotted key takes one line, as with `interlock settings set`. Indentation means
-nothing, and a value's type follows from its key, never from its form.
+nothing, and a value's type follows from its key, never from its form. Every problem has its line; a file
+with any is not loaded, because part of a policy would be wider than the whole.
 """
 
+import difflib
 import re
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, get_type_hints
 
-from interlock.agent.regular_files import InvalidFile
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from interlock.agent.regular_files import InvalidFile, strip_comments
+from interlock.core.text import safe_excerpt
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
 
 FENCE = "---"
 
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*:(?:[ \t]+(.*))?")
 _BLOCKS = frozenset({"|", ">", "|-", ">-", "|+", ">+"})
+_ITEM = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
-class FrontMatterFault:
-    line: int
+class DefinitionProblem:
+    """A problem in a file of an agent or a workflow. A text that names a key path needs no line."""
+
+    file: str
     text: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.text}" if self.line is None else f"{self.file}:{self.line}: {self.text}"
+
+
+class Header(BaseModel):
+    """The keys that the files of agents and steps share: one layer of the tool policy."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: ToolPolicy = NO_RESTRICTION
+
+
+HeaderModel = TypeVar("HeaderModel", bound=Header)
 
 
 @dataclass(frozen=True, slots=True)
-class FrontMatterEntry:
-    key: str
-    value: str
-    line: int
+class HeadedFile(Generic[HeaderModel]):
+    """A file's header and body. `header` has the sound keys only, and is None without its required ones."""
 
-
-@dataclass(frozen=True, slots=True)
-class FrontMatterDocument:
-    entries: tuple[FrontMatterEntry, ...]
+    header: HeaderModel | None
     body: str
-    body_line: int
-    faults: tuple[FrontMatterFault, ...]
+    problems: tuple[DefinitionProblem, ...]
 
 
-def parse_front_matter(text: str) -> FrontMatterDocument:
-    """Parse the entries with all their faults, and the text below; `InvalidFile` without front matter."""
+def header_keys(model: type[Header]) -> tuple[str, ...]:
+    return (*(name for name in model.model_fields if name != "tools"), *_TOOL_VALUES)
+
+
+def read_headed_file(
+    file: str,
+    text: str,
+    model: type[HeaderModel],
+    known_tools: Collection[str] | None,
+    *,
+    no_body: str,
+    context: object = None,
+    is_header_optional: bool = False,
+) -> HeadedFile[HeaderModel]:
+    """Read a file with all its problems. Without `known_tools`, denied tools need not exist."""
+    problems: list[tuple[int, str]] = []
+    try:
+        is_bare = is_header_optional and not text.startswith(FENCE)
+        entries, body, body_line = ({}, text, 1) if is_bare else _split(text, problems)
+    except InvalidFile as unfit:
+        return HeadedFile(None, "", (DefinitionProblem(file, unfit.reason, unfit.line),))
+    values: dict[str, Any] = {}
+    for key, (value, line) in entries.items():
+        try:
+            values[key] = _value(key, value, header_keys(model))
+        except ValueError as error:
+            problems.append((line, str(error)))
+    header, faults = _validated(model, values, context)
+    problems += [(entries[key][1] if key in entries else 1, text) for key, text in faults.items()]
+    for tool in sorted(header.tools.denied_tools) if header and known_tools is not None else ():
+        if problem := _unknown_tool(tool, known_tools or ()):
+            problems.append((entries["tools.denied_tools"][1], problem))
+    if not (stripped := strip_comments(body)):
+        problems.append((body_line, no_body))
+    problems.sort(key=lambda problem: problem[0])
+    found = (DefinitionProblem(file, text, line) for line, text in problems)
+    return HeadedFile(header, stripped, tuple(found))
+
+
+# -- lines ---------------------------------------------------------------------------------------------
+
+
+def _split(text: str, problems: list[tuple[int, str]]) -> tuple[dict[str, tuple[str, int]], str, int]:
+    """The values with their lines by key, the body, and the body's line."""
     lines = text.split("\n")
     if lines[0].rstrip() != FENCE:
         raise InvalidFile(
@@ -46,40 +108,136 @@ def parse_front_matter(text: str) -> FrontMatterDocument:
     end = next((number for number in range(1, len(lines)) if lines[number].rstrip() == FENCE), None)
     if end is None:
         raise InvalidFile(f"has front matter without an end: a second line {FENCE} is missing")
-    entries: dict[str, FrontMatterEntry] = {}
-    faults: list[FrontMatterFault] = []
-    for number in range(1, end):
-        read = _line(lines[number], number + 1)
-        if isinstance(read, FrontMatterFault):
-            faults.append(read)
-        elif read is not None and read.key in entries:
-            first = entries[read.key].line
-            faults.append(
-                FrontMatterFault(read.line, f"{read.key} occurs twice; the first is on line {first}")
-            )
-        elif read is not None:
-            entries[read.key] = read
-    return FrontMatterDocument(tuple(entries.values()), "\n".join(lines[end + 1 :]), end + 2, tuple(faults))
+    entries: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(lines[1:end], start=2):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            key, value = _entry(line)
+            if key in entries:
+                raise ValueError(f"{key} occurs twice; the first is on line {entries[key][1]}")
+            entries[key] = value, number
+        except ValueError as error:
+            problems.append((number, str(error)))
+    return entries, "\n".join(lines[end + 1 :]), end + 2
 
 
-def _line(text: str, number: int) -> FrontMatterEntry | FrontMatterFault | None:
-    if not text.strip() or text.lstrip().startswith("#"):
-        return None
-    if text[0] in " \t" or text.startswith("- "):
-        return FrontMatterFault(
-            number, "nested keys are not supported; use dots, as in tools.fs.enabled: false"
-        )
-    found = _ENTRY.fullmatch(text.rstrip())
+def _entry(line: str) -> tuple[str, str]:
+    if line[0] in " \t" or line.startswith("- "):
+        raise ValueError("nested keys are not supported; use dots, as in tools.fs.enabled: false")
+    found = _ENTRY.fullmatch(line.rstrip())
     if found is None:
-        return FrontMatterFault(number, "this line is not of the form key: value")
+        raise ValueError("this line is not of the form key: value")
     key, value = found[1], (found[2] or "").strip()
     if value in _BLOCKS:
-        return FrontMatterFault(
-            number, f"{key} must be on one line; put longer text below the front matter"
-        )
-    quote = value[:1]
-    if quote in {'"', "'"}:
+        raise ValueError(f"{key} must be on one line; put longer text below the front matter")
+    if (quote := value[:1]) in {'"', "'"}:
         if len(value) < 2 or value[-1] != quote or quote in value[1:-1]:
-            return FrontMatterFault(number, f"the quotes around the value of {key} do not match")
+            raise ValueError(f"the quotes around the value of {key} do not match")
         value = value[1:-1]
-    return FrontMatterEntry(key, value, number)
+    return key, value
+
+
+# -- values --------------------------------------------------------------------------------------------
+
+
+def _value(key: str, text: str, known: Collection[str]) -> Any:
+    if key == "tools":
+        raise ValueError("tools is a group; write a full key with dots, as in tools.fs.enabled: false")
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1) or difflib.get_close_matches(
+            f"tools.{key}", known, n=1, cutoff=0.7
+        )
+        hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
+        raise ValueError(f"there is no key {safe_excerpt(key, 80)}{hint}")
+    try:
+        return _TOOL_VALUES[key](text) if key in _TOOL_VALUES else text
+    except ValueError as error:
+        raise ValueError(f"{key} {error}") from None
+
+
+def _validated(
+    model: type[HeaderModel], values: dict[str, Any], context: object
+) -> tuple[HeaderModel | None, dict[str, str]]:
+    """The model of the sound values, and by key the first problem of each other one."""
+    problems: dict[str, str] = {}
+    try:
+        return model.model_validate(_nested(values), context=context), problems
+    except ValidationError as error:
+        for each in error.errors(include_url=False):
+            path = ".".join(map(str, each["loc"]))
+            key = next((key for key in values if path == key or path.startswith(f"{key}.")), path)
+            reason = each.get("ctx", {}).get("error")
+            problems.setdefault(key, f"{key}: {each['msg']}" if reason is None else f"{key} {reason}")
+    sound = {key: value for key, value in values.items() if key not in problems}
+    try:
+        return model.model_validate(_nested(sound), context=context), problems
+    except ValidationError:
+        return None, problems
+
+
+def _nested(values: dict[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in values.items():
+        *groups, last = key.split(".")
+        table = nested
+        for group in groups:
+            table = table.setdefault(group, {})
+        table[last] = value
+    return nested
+
+
+def _unknown_tool(name: str, known_tools: Collection[str]) -> str:
+    # Tools of MCP servers (server__tool) are known only while the server runs.
+    if name in known_tools or "__" in name:
+        return ""
+    near = difflib.get_close_matches(name, sorted(known_tools), n=1)
+    return f"there is no tool {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def split_list(text: str) -> Iterator[str]:
+    """Split a list `a, b` or `[a, b]`; the empty list is `[]`."""
+    is_bracketed = text.startswith("[") and text.endswith("]")
+    inner = text[1:-1].strip() if is_bracketed else text
+    if not inner and is_bracketed:
+        return
+    for part in inner.split(","):
+        word = part.strip()
+        if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'":
+            word = word[1:-1]
+        if not _ITEM.fullmatch(word):
+            raise ValueError(f"must be a comma-separated list, not '{safe_excerpt(text, 80)}'")
+        yield word
+
+
+def _reader(pattern: str, what: str, convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"must be {what}, not '{safe_excerpt(text, 40)}'")
+        return convert(text)
+
+    return read
+
+
+_number = _reader("[0-9]{1,18}", "a whole number", int)
+_READERS: dict[Any, Callable[[str], Any]] = {
+    bool | None: _reader("true|false", "true or false", "true".__eq__),
+    int | None: _number,
+    float | None: _reader(r"[0-9]{1,9}(\.[0-9]{1,6})?", "a number of seconds", float),
+    frozenset[str]: lambda text: frozenset(split_list(text)),
+    frozenset[str] | None: lambda text: frozenset(split_list(text)),
+    frozenset[int] | None: lambda text: frozenset(map(_number, split_list(text))),
+}
+
+
+def _tool_values(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, Callable[[str], Any]]]:
+    """How each field of the policy is read, by its dotted name; the type of the field says it."""
+    hints = get_type_hints(model)
+    for name in model.model_fields:
+        if isinstance(hints[name], type) and issubclass(hints[name], BaseModel):
+            yield from _tool_values(hints[name], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _READERS[hints[name]]
+
+
+_TOOL_VALUES = dict(_tool_values(ToolPolicy, "tools."))

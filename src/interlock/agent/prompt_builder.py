@@ -5,13 +5,14 @@ verdicts on calls are read from one object. What changes least comes first, and 
 not the time, so that providers can reuse their prompt caches.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Protocol
 
 from interlock.agent.context import estimate_tokens
-from interlock.agent.definitions import AgentChangedSinceStart, AgentDefinition
+from interlock.agent.definitions import AgentDefinition
 from interlock.agent.policy_text import render_policy
 from interlock.agent.workspace_files import (
     AGENTS,
@@ -50,13 +51,12 @@ _HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class PromptInputs:
-    """The inputs of a prompt besides the workspace: above all the session's kind and its Authority.
+    """The inputs of a task's prompts besides the workspace and the Authority. They stay for the whole task.
 
     A run's directive and brief come from the workflow; other kinds of sessions have none.
     """
 
     kind: SessionKind
-    authority: Authority
     agent: AgentDefinition | None = None
     # The model that answers, as a value of the setting MODEL.
     model: str = ""
@@ -69,27 +69,20 @@ class PromptInputs:
     # How the person who owns the task can switch the mode.
     switching: ModeSwitching = NO_SWITCHING
 
-    def is_same(self, other: "PromptInputs") -> bool:
-        """Whether the inputs are the same. Authorities of one cache are compared by identity."""
-        return self.authority is other.authority and (
-            (self.kind, self.agent, self.run_directive, self.node_brief)
-            == (other.kind, other.agent, other.run_directive, other.node_brief)
-        )
 
+class PromptInputsSource(Protocol):
+    async def begin(
+        self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None, who: str
+    ) -> PromptInputs:
+        """The inputs of a task that starts. A resumed one has the name and hash of its agent as `pin`.
 
-@dataclass(frozen=True, slots=True)
-class EarlierPromptInputs:
-    """What a task started with: its inputs while it runs; its agent's name and hash when resumed.
+        `who` is the person who owns the task; empty if unknown.
+        """
+        ...
 
-    `who` is the person who owns the task; empty if unknown.
-    """
-
-    inputs: PromptInputs | None = None
-    pin: tuple[str, str] | None = None
-    who: str = ""
-
-
-ResolvePromptInputs = Callable[[str, ToolMode, EarlierPromptInputs], Awaitable[PromptInputs]]
+    async def authority(self, session_id: str, mode: ToolMode, inputs: PromptInputs) -> Authority:
+        """The present Authority of the task."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +94,10 @@ class SessionPrompt:
 
     session_id: str
     inputs: PromptInputs
+    authority: Authority
     files: tuple[WorkspaceFile, ...]
     now: datetime
     redact: Redact
-
-    @property
-    def authority(self) -> Authority:
-        return self.inputs.authority
 
     @property
     def mode(self) -> ToolMode:
@@ -185,24 +175,24 @@ class SessionPrompt:
 
 
 class PromptBuilder:
-    """Builds prompts. `inputs_of` alone determines the kind, agent and Authority of a session in a mode."""
+    """Builds prompts. Its source alone determines the kind, agent and Authority of a session in a mode."""
 
     def __init__(
         self,
-        inputs_of: ResolvePromptInputs,
+        source: PromptInputsSource,
         files: WorkspaceFiles,
         redact: Redact,
         now: Callable[[], datetime],
     ) -> None:
-        self._inputs_of = inputs_of
+        self._source = source
         self._files = files
         self._redact = redact
         self._now = now
         self._threads = DaemonThreadPool("interlock-prompt")
 
-    def with_inputs(self, inputs_of: ResolvePromptInputs) -> "PromptBuilder":
+    def with_source(self, source: PromptInputsSource) -> "PromptBuilder":
         """A builder with the same files and other inputs."""
-        return PromptBuilder(inputs_of, self._files, self._redact, self._now)
+        return PromptBuilder(source, self._files, self._redact, self._now)
 
     async def build(self, session_id: str, mode: ToolMode) -> str:
         return (await self.prepare(session_id, mode)).text
@@ -211,56 +201,39 @@ class PromptBuilder:
         self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None = None, *, who: str = ""
     ) -> SessionPrompt:
         """The prompt for starting a task: current files and date, and the pinned agent."""
-        inputs = await self._inputs(session_id, mode, EarlierPromptInputs(pin=pin, who=who))
+        inputs = await self._source.begin(session_id, mode, pin, who)
+        if inputs.kind is SessionKind.agent and inputs.agent is None:
+            raise ValueError(f"session {session_id} belongs to an agent, but no agent was given")
+        authority = await self._source.authority(session_id, mode, inputs)
+        _check(authority, mode, inputs)
         files = await self._threads.start(lambda: self._files.read(inputs.kind))
-        return SessionPrompt(session_id, inputs, files, self._now(), self._redact)
+        return SessionPrompt(session_id, inputs, authority, files, self._now(), self._redact)
 
     async def renew(self, prompt: SessionPrompt) -> SessionPrompt:
         """The task's prompt for its next turn: with the current policy and the files it started with."""
-        inputs = await self._inputs(prompt.session_id, prompt.mode, EarlierPromptInputs(prompt.inputs))
-        _refuse_another(prompt.inputs.agent, inputs.agent, prompt.inputs.kind)
-        return prompt if inputs.is_same(prompt.inputs) else replace(prompt, inputs=inputs)
+        authority = await self._source.authority(prompt.session_id, prompt.mode, prompt.inputs)
+        if authority is prompt.authority:
+            return prompt
+        _check(authority, prompt.mode, prompt.inputs)
+        return replace(prompt, authority=authority)
 
-    async def _inputs(self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
-        inputs = await self._inputs_of(session_id, mode, earlier)
-        if earlier.inputs is not None and inputs.is_same(earlier.inputs):
-            return inputs
-        # The policy may have been tightened meanwhile, nothing else.
-        _in(stricter(mode, inputs.authority.mode), inputs.authority)
-        if inputs.kind is SessionKind.agent and inputs.agent is None:
-            raise ValueError(f"session {session_id} belongs to an agent, but no agent was given")
-        for whose, policy in _own_policies(inputs):
-            _refuse_wider(inputs.authority, whose, policy)
-        return inputs
+
+def _check(authority: Authority, mode: ToolMode, inputs: PromptInputs) -> None:
+    # The policy may have been tightened meanwhile, nothing else.
+    _in(stricter(mode, authority.mode), authority)
+    own = {"the step": inputs.node}
+    if inputs.agent is not None:
+        own[f"the agent {inputs.agent.name}"] = inputs.agent.tools
+    for whose, policy in own.items():
+        # Merging a policy that the Authority includes changes nothing.
+        if merge_tool_policies(authority.policy, policy) != authority.policy:
+            raise ValueError(f"the Authority was made without the policy of {whose}")
 
 
 def _in(mode: ToolMode, authority: Authority) -> Authority:
     if authority.mode is not mode:
         raise ValueError(f"the requested mode is {mode!r}, but the Authority is for {authority.mode!r}")
     return authority
-
-
-def _own_policies(inputs: PromptInputs) -> Iterator[tuple[str, ToolPolicy]]:
-    if inputs.agent is not None:
-        yield f"the agent {inputs.agent.name}", inputs.agent.tools
-    if inputs.node is not NO_RESTRICTION:
-        yield "the step", inputs.node
-
-
-def _refuse_wider(authority: Authority, whose: str, policy: ToolPolicy) -> None:
-    """Check that the Authority includes a persona's or brief's policy: merging it again changes nothing."""
-    if merge_tool_policies(authority.policy, policy) != authority.policy:
-        raise ValueError(f"the Authority was made without the policy of {whose}")
-
-
-def _refuse_another(
-    began_with: AgentDefinition | None, now: AgentDefinition | None, kind: SessionKind
-) -> None:
-    """A task's agent is pinned by its file's hash. The steps of a run may each have their own."""
-    if kind is not SessionKind.run and began_with != now:
-        raise AgentChangedSinceStart(
-            "the session's agent has changed since this task started; start a new task"
-        )
 
 
 def _says(file: WorkspaceFile) -> bool:

@@ -83,6 +83,14 @@ def read_regular_file(folder: int, name: str, limit_bytes: int) -> RegularFile |
         os.close(descriptor)
 
 
+def read_whole_file(folder: int, name: str, limit_bytes: int) -> RegularFile | None:
+    """A file that is refused, not cut, if it is larger than the limit."""
+    file = read_regular_file(folder, name, limit_bytes + 1)
+    if file is not None and file.size > limit_bytes:
+        raise InvalidFile(f"has {file.size} bytes; the limit is {limit_bytes}")
+    return file
+
+
 def _why(folder: int, name: str, error: OSError) -> str:
     try:
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):

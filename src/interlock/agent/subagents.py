@@ -15,7 +15,7 @@ from interlock.agent.definitions import AgentDefinition, AgentDirectory, AgentIn
 from interlock.agent.events import TaskEnded, ToolCallInfo, TurnCompleted
 from interlock.agent.limits import ControlLimits
 from interlock.agent.loop import AgentLoop, AgentServices
-from interlock.agent.prompt_builder import EarlierPromptInputs, PromptInputs
+from interlock.agent.prompt_builder import PromptInputs
 from interlock.agent.task_recorder import TaskAssignment
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode, ToolError
@@ -79,7 +79,7 @@ class SubagentRunner:
         who = await database.read(lambda db: _requested_by(db, context))
         limits = await self._limits(context)
         scope = EventScope(task_id, context.scope.parent)
-        loop = AgentLoop(self._services_for(session_id, child, parent, task_id, limits))
+        loop = AgentLoop(self._services_for(child, parent, task_id, limits))
         assignment = TaskAssignment(
             parent.mode, scope, context.lease_token, context.cancel.is_held, who=who
         )
@@ -107,22 +107,14 @@ class SubagentRunner:
 
     def _services_for(
         self,
-        session_id: str,
         agent: AgentDefinition,
         parent: Authority,
         task_id: str,
         limits: ControlLimits,
     ) -> AgentServices:
         can_hand_over = task_id.count(".") < MAX_DEPTH
-
-        async def inputs_of(_session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
-            model = earlier.inputs.model if earlier.inputs else await self._rules.model(session_id, agent)
-            # The parent's mode at first, then the mode it was tightened to.
-            handed = replace(child_policy(parent, agent.tools), mode=mode)
-            authority = await self._rules.authority(session_id, handed, can_hand_over)
-            return PromptInputs(SessionKind.agent, authority, agent, model)
-
-        return replace(self._services, prompts=self._services.prompts.with_inputs(inputs_of), limits=limits)
+        source = _ChildPromptInputs(self._rules, agent, parent, can_hand_over=can_hand_over)
+        return replace(self._services, prompts=self._services.prompts.with_source(source), limits=limits)
 
     async def _limits(self, context: ToolContext) -> ControlLimits:
         """The limits of a child: its own turns, and what its parent has left of tokens and money."""
@@ -147,6 +139,30 @@ class SubagentRunner:
             raise ToolError(
                 ErrorCode.INVALID_ARGS, safe_excerpt(str(error), 300), f"The agents are: {names}."
             ) from None
+
+
+class _ChildPromptInputs:
+    """The inputs of a delegated task's prompts: its agent, under what its parent may do."""
+
+    def __init__(
+        self, rules: SubagentLookups, agent: AgentDefinition, parent: Authority, *, can_hand_over: bool
+    ) -> None:
+        self._rules = rules
+        self._agent = agent
+        self._parent = parent
+        self._can_hand_over = can_hand_over
+
+    async def begin(
+        self, session_id: str, _mode: ToolMode, _pin: tuple[str, str] | None, _who: str
+    ) -> PromptInputs:
+        return PromptInputs(
+            SessionKind.agent, self._agent, await self._rules.model(session_id, self._agent)
+        )
+
+    async def authority(self, session_id: str, mode: ToolMode, _inputs: PromptInputs) -> Authority:
+        # The parent's mode at first, then the mode it was tightened to.
+        handed = replace(child_policy(self._parent, self._agent.tools), mode=mode)
+        return await self._rules.authority(session_id, handed, self._can_hand_over)
 
 
 def _next_child(connection: DbConnection, context: ToolContext) -> str:

@@ -9,7 +9,8 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
 
 if TYPE_CHECKING:
-    from interlock.agent.definitions import AgentDefinition, AgentDirectory, DefinitionProblem
+    from interlock.agent.definitions import AgentDefinition, AgentDirectory
+    from interlock.agent.front_matter import DefinitionProblem
     from interlock.policy.policy_fields import ToolPolicy
 
 app = App(name="agents", help="List, show and check the agents of the workspace.", help_format="plaintext")
@@ -77,7 +78,7 @@ def check(*, json: AsJson = False) -> int:
         print_json({"agents": names, "problems": [_located(folder, each) for each in survey.problems]})
     else:
         for problem in survey.problems:
-            print_line(f"{folder.path / problem.file}:{problem.line}: {problem.text}")
+            print_line(f"{folder.path}/{problem}")
         count = len({problem.file for problem in survey.problems})
         note(f"usable agents: {len(survey.agents)}; files with problems: {count}")
     return ExitCode.failed if survey.problems else ExitCode.ok

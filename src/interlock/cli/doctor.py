@@ -195,10 +195,10 @@ def _sandbox(settings: "Settings") -> list[DoctorCheckResult]:
 
 def _images(settings: "Settings") -> DoctorCheckResult:
     """Whether images can be generated, and at which endpoint. Sends nothing."""
-    from interlock.config.image_endpoint import image_endpoint
+    from interlock.config.image import image_endpoint
     from interlock.config.url_checks import url_origin
 
-    endpoint = image_endpoint(settings)
+    endpoint = image_endpoint(settings.image, settings.openai)
     if isinstance(endpoint, str):
         is_begun = settings.image.model or settings.image.base_url or settings.image.api_key
         return DoctorCheckResult(
@@ -355,13 +355,13 @@ def _mcp(settings: "Settings") -> DoctorCheckResult:
     import asyncio
 
     from interlock.core.logging import log_to_stderr
-    from interlock.wiring import NO_SANDBOX, mcp_servers, open_runtime
+    from interlock.wiring import NO_SANDBOX, open_runtime
 
     async def look() -> list[dict[str, Any]]:
         log_to_stderr(settings.log_level)
         runtime = open_runtime(settings, sandbox=NO_SANDBOX)
         try:
-            servers: list[dict[str, Any]] = (await mcp_servers.list_servers(runtime))["servers"]
+            servers: list[dict[str, Any]] = (await runtime.mcp_servers.servers())["servers"]
             return servers
         finally:
             await runtime.close()

@@ -61,9 +61,10 @@ async def add(
     network
         Let the command use the network, if the operator allows it for commands.
     """
-    from interlock.wiring import local_actor, mcp_servers
+    from interlock.gates.mcp_administration import AddServerRequest
+    from interlock.wiring import local_actor
 
-    request = mcp_servers.AddServerRequest(
+    request = AddServerRequest(
         id=server,
         command=command,
         url=url,
@@ -74,7 +75,7 @@ async def add(
         network=network,
     )
     async with open_cli_runtime(sandboxed=True) as runtime:
-        told = await mcp_servers.add(runtime, request, who=local_actor())
+        told = await runtime.mcp_servers.add(request, who=local_actor())
     if json:
         print_json(told)
         return ExitCode.ok
@@ -100,10 +101,9 @@ def _relative_files(command: tuple[str, ...]) -> list[str]:
 @app.command(name="list")
 async def list_servers(*, json: AsJson = False) -> int:
     """List the servers, whether they are usable, and the classification of their tools."""
-    from interlock.wiring import mcp_servers
 
     async with open_cli_runtime(sandboxed=True) as runtime:
-        told = await mcp_servers.list_servers(runtime)
+        told = await runtime.mcp_servers.servers()
     if json:
         print_json(told)
         return ExitCode.ok
@@ -134,10 +134,9 @@ async def inspect(server: str, tool: str | None = None, *, json: AsJson = False)
     tool
         The name of one of its tools.
     """
-    from interlock.wiring import mcp_servers
 
     async with open_cli_runtime(sandboxed=True) as runtime:
-        told = await mcp_servers.inspect(runtime, server, is_operator=True)
+        told = await runtime.mcp_servers.inspect(server, is_operator=True)
     offered = [each for each in told["offered"] if tool is None or tool in {each["tool"], each["name"]}]
     if json:
         print_json(told | {"offered": offered})
@@ -192,13 +191,14 @@ async def allow(
     vouch
         Classify it for a mode whose limits the sandbox does not enforce on its server. You vouch for it.
     """
-    from interlock.wiring import local_actor, mcp_servers
+    from interlock.gates.mcp_administration import ClassifyRequest
+    from interlock.wiring import local_actor
 
-    request = mcp_servers.ClassifyRequest(
+    request = ClassifyRequest(
         effect=effect, modes=tuple(modes.split(",")), group=group, hash=hash, is_vouched=vouch
     )
     async with open_cli_runtime(sandboxed=True) as runtime:
-        told = await mcp_servers.allow(runtime, server, tool, request, who=local_actor(), is_operator=True)
+        told = await runtime.mcp_servers.allow(server, tool, request, who=local_actor(), is_operator=True)
     if json:
         print_json(told)
         return ExitCode.ok
@@ -223,10 +223,10 @@ async def remove(server: str, tool: str | None = None, *, json: AsJson = False) 
     tool
         The tool whose classification to remove.
     """
-    from interlock.wiring import local_actor, mcp_servers
+    from interlock.wiring import local_actor
 
     async with open_cli_runtime() as runtime:
-        told = await mcp_servers.remove(runtime, server, tool, who=local_actor())
+        told = await runtime.mcp_servers.remove(server, tool, who=local_actor())
     if json:
         print_json(told)
     else:

@@ -19,10 +19,9 @@ app = App(name="policy", help="Show what each mode allows, and why.", help_forma
 async def matrix(*, json: AsJson = False) -> int:
     """Show whether each tool is allowed in each mode, and which layer decided."""
     from interlock.gates.explain import matrix_json
-    from interlock.wiring.policy_views import authorities_by_mode
 
     async with open_cli_runtime(sandboxed=True) as runtime:
-        real, opened = await authorities_by_mode(runtime)
+        real, opened = await runtime.views.by_mode()
         registry, open_modes = runtime.registry, runtime.authority_inputs.open_modes
     if json:
         print_json(matrix_json(registry, real, opened, open_modes))
@@ -70,13 +69,12 @@ async def explain(
         A directory to evaluate paths against, instead of the configured ones.
     """
     from interlock.policy.verdict import ModeSwitchMethod
-    from interlock.wiring.policy_views import explain as judged
 
     chosen = parse_mode_argument(mode)
     async with open_cli_runtime(
         opened=[chosen], roots=resolve_root_arguments(root), sandboxed=True
     ) as runtime:
-        answer = await judged(runtime, tool, chosen, args, way=ModeSwitchMethod.command)
+        answer = await runtime.views.explain(tool, chosen, args, way=ModeSwitchMethod.command)
         answer["mode_is_open"] = chosen in runtime.settings.session.open_modes
     if json:
         print_json(answer)

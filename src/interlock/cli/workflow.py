@@ -58,7 +58,7 @@ async def list_workflows(*, json: AsJson = False) -> int:
 
 @app.command
 async def check(name: str | None = None, *, json: AsJson = False) -> int:
-    """Check one workflow, or all of them, and print each problem with its file and line.
+    """Check one workflow, or all of them, and print each problem with its file and key.
 
     Parameters
     ----------
@@ -74,8 +74,7 @@ async def check(name: str | None = None, *, json: AsJson = False) -> int:
     else:
         for each in found:
             for problem in each.problems:
-                place = folder.path / each.name / problem.file
-                print_line(f"{place}:{problem.line}: {problem.text}")
+                print_line(f"{folder.path / each.name}/{problem}")
         bad = sum(bool(each.problems) for each in found)
         note(f"usable workflows: {len(found) - bad}; with problems: {bad}")
     return ExitCode.failed if any(each.problems for each in found) else ExitCode.ok

@@ -4,12 +4,12 @@ import ipaddress
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.settings_group import PositiveInt, SettingsGroup, Words, split_words
+from interlock.config.settings_group import PositiveInt, SettingsGroup, Words, blank_is_unset
 
 # As browsers write them: a name or an address, with the port only where it is not the scheme's default.
 _HOST = r"(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
@@ -34,8 +34,6 @@ class GatewaySettings(SettingsGroup):
     requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] = 50.0
     max_sockets: PositiveInt = 2000
     queue_bytes: Annotated[int, Field(ge=64 * 1024, le=2**32)] = 4 * 1024 * 1024
-
-    _split_words = field_validator("allowed_origins", "allowed_hosts", mode="before")(split_words)
 
     @property
     def scheme(self) -> str:
@@ -69,10 +67,7 @@ class GatewaySettings(SettingsGroup):
                 )
         return value
 
-    @field_validator("tls_cert", "tls_key", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
+    _blank_is_unset = field_validator("tls_cert", "tls_key", mode="before")(blank_is_unset)
 
     @field_validator("tls_cert", "tls_key")
     @classmethod

@@ -1,15 +1,18 @@
-"""IMAGE_* settings: the endpoint that makes images."""
+"""IMAGE_* settings: the endpoint that makes images, with the settings it falls back to."""
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.settings_group import SettingsGroup
+from interlock.config.openai import OpenAISettings
+from interlock.config.settings_group import SettingsGroup, blank_is_unset
+from interlock.config.url_checks import url_origin
 
 
 class ImageSettings(SettingsGroup):
-    """The endpoint that makes images. Naming a model switches it on (`config/image_endpoint.py`)."""
+    """The endpoint that makes images. Naming a model switches it on."""
 
     model_config = SettingsConfigDict(env_prefix="IMAGE_")
 
@@ -20,7 +23,34 @@ class ImageSettings(SettingsGroup):
     timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 180.0
     max_bytes: Annotated[int, Field(gt=0, le=64 * 1024 * 1024)] | None = None
 
-    @field_validator("model", "base_url", "api_key", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
+    _blank_is_unset = field_validator("model", "base_url", "api_key", mode="before")(blank_is_unset)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageEndpoint:
+    """Where images are made. The key is never part of its text representation."""
+
+    base_url: str
+    model: str
+    api_key: SecretStr | None
+    timeout_seconds: float
+
+
+def image_endpoint(image: ImageSettings, chat: OpenAISettings) -> ImageEndpoint | str:
+    """The endpoint for images, or why there is none and which variables configure one.
+
+    A key for chat does not order paid images: only a named model does. That key is sent only to the server
+    it was given for.
+    """
+    if image.model is None:
+        return (
+            "no image endpoint is configured (set IMAGE_MODEL and IMAGE_API_KEY, and "
+            "IMAGE_BASE_URL for another server)"
+        )
+    base_url = image.base_url or chat.base_url
+    key = image.api_key
+    if key is None and chat.api_key and url_origin(base_url) == url_origin(chat.base_url):
+        key = chat.api_key
+    if key is None and image.base_url is None:
+        return "the image endpoint has no key (set IMAGE_API_KEY or OPENAI_API_KEY)"
+    return ImageEndpoint(base_url.rstrip("/"), image.model, key, image.timeout_seconds)

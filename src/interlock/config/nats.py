@@ -3,13 +3,13 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.settings_group import SettingsGroup
+from interlock.config.settings_group import SettingsGroup, blank_is_unset
 from interlock.config.url_checks import is_loopback
 
 SCHEMES = ("nats", "tls")
@@ -45,10 +45,7 @@ class NatsSettings(SettingsGroup):
             ((unquote(each.username or ""), unquote(each.password or "")) for each in found), ("", "")
         )
 
-    @field_validator("url", "tls_ca", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
+    _blank_is_unset = field_validator("url", "tls_ca", mode="before")(blank_is_unset)
 
     @field_validator("url")
     @classmethod

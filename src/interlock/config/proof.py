@@ -2,12 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 from pydantic import SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from interlock.config.settings_group import PositiveInt, SettingsGroup, Words, split_words
+from interlock.config.settings_group import PositiveInt, SettingsGroup, Words, blank_is_unset
 from interlock.config.url_checks import is_loopback, split_url
 
 
@@ -23,16 +22,11 @@ class ProofSettings(SettingsGroup):
     # journald, file:/PATH, https://HOST/PATH, nats:SUBJECT. Shown and stored, so without a secret.
     anchors: Words = ()
 
-    _split_words = field_validator("trusted_keys", "anchors", mode="before")(split_words)
-
     @property
     def anchor_files(self) -> tuple[Path, ...]:
         return tuple(Path(sink.removeprefix("file:")) for sink in self.anchors if sink.startswith("file:"))
 
-    @field_validator("signing_key", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
+    _blank_is_unset = field_validator("signing_key", mode="before")(blank_is_unset)
 
     @field_validator("trusted_keys")
     @classmethod

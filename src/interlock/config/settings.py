@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsConfigDict
 
 from interlock.config.database import DatabaseSettings
 from interlock.config.directory_checks import symlinks_on_path
-from interlock.config.error_messages import sentence
 from interlock.config.gateway import GatewaySettings
 from interlock.config.image import ImageSettings
 from interlock.config.limits import TaskLimitSettings
@@ -23,13 +23,14 @@ from interlock.config.openai import OpenAISettings
 from interlock.config.proof import ProofSettings
 from interlock.config.redaction import RedactionSettings
 from interlock.config.session import SessionSettings
-from interlock.config.settings_group import SettingsGroup, Words, split_words
-from interlock.config.sources import given_variable_name, secret_files
+from interlock.config.settings_group import SettingsGroup, Words
+from interlock.config.sources import given_variable_name, is_secret, secret_files, variable_name
 from interlock.config.telegram import TelegramSettings
 from interlock.config.tool import ToolSettings
 from interlock.config.url_checks import reject_invalid_api_key, reject_unsafe_url
 from interlock.config.worker import WorkerSettings
 from interlock.core.errors import ConfigurationError
+from interlock.core.validation_faults import describe_fault
 
 
 def default_state_dir() -> Path:
@@ -82,8 +83,6 @@ class Settings(SettingsGroup):
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
 
     model_config = SettingsConfigDict(populate_by_name=True, validate_default=True)
-
-    _split_words = field_validator("models", mode="before")(split_words)
 
     @field_validator("state_dir", "workspace_dir", mode="before")
     @classmethod
@@ -190,24 +189,27 @@ def load_settings(*, state_dir: Path | None = None) -> Settings:
 
 _GROUPS: dict[str, type[SettingsGroup]] = {
     group.__name__: group
-    for group in (
-        Settings,
-        DatabaseSettings,
-        OpenAISettings,
-        ImageSettings,
-        GatewaySettings,
-        RedactionSettings,
-        SessionSettings,
-        WorkerSettings,
-        NatsSettings,
-        TaskLimitSettings,
-        ProofSettings,
-        ToolSettings,
-        TelegramSettings,
-    )
+    for group in (Settings, *(field.annotation for field in Settings.model_fields.values()))
+    if isinstance(group, type) and issubclass(group, SettingsGroup)
 }
 
 
 def _sentences(error: ValidationError) -> list[str]:
     group = _GROUPS[error.title]
-    return [sentence(group, problem) for problem in error.errors(include_url=False)]
+    return [_sentence(group, problem) for problem in error.errors(include_url=False)]
+
+
+def _sentence(group: type[SettingsGroup], problem: ErrorDetails) -> str:
+    """The problem in a sentence that names the variable that was set."""
+    text = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] != "value_error" and (plain := describe_fault(problem)) is not None:
+        text = f"it {plain}"
+    field = str(problem["loc"][0]) if problem["loc"] else ""
+    if field not in group.model_fields:
+        return text if not field or text.startswith(field) else f"{field}: {text}"
+    name = given_variable_name(variable_name(group, field))
+    sentence = text if text.startswith(name) else f"{name}: {text}"
+    given = problem["input"]
+    if isinstance(given, str) and "'" not in text and not is_secret(group.model_fields[field]):
+        sentence += f" (got '{given}')"
+    return sentence

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from interlock.config.modes import ToolMode, parse_mode
@@ -14,7 +14,6 @@ from interlock.core.text import safe_excerpt
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 PositiveInt = Annotated[int, Field(gt=0)]
-Words = Annotated[tuple[str, ...], NoDecode]
 
 
 class SettingsGroup(BaseSettings):
@@ -34,11 +33,19 @@ class SettingsGroup(BaseSettings):
         return init_settings, EnvironmentSource(settings_cls)
 
 
+def blank_is_unset(value: Any) -> Any:
+    """A blank text of an optional variable means that it is unset."""
+    return (value.strip() or None) if isinstance(value, str) else value
+
+
 def split_words(value: Any) -> Any:
     """Split a comma-separated variable, without blank parts."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_words)]
 
 
 def reject_invalid_tool_names(names: frozenset[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from interlock.config.settings_group import SettingsGroup, split_words
+from interlock.config.settings_group import SettingsGroup, blank_is_unset, split_words
 from interlock.config.url_checks import is_loopback, reject_unsafe_url, split_url
 
 Ids = Annotated[frozenset[int], NoDecode]
@@ -28,10 +28,7 @@ class TelegramSettings(SettingsGroup):
     pending_seconds: Annotated[float, Field(ge=0, le=30)] = 1.0
     base_url: str = "https://api.telegram.org"
 
-    @field_validator("bot_token", mode="before")
-    @classmethod
-    def _blank_is_unset(cls, value: Any) -> Any:
-        return (value.strip() or None) if isinstance(value, str) else value
+    _blank_is_unset = field_validator("bot_token", mode="before")(blank_is_unset)
 
     @field_validator("bot_token")
     @classmethod

@@ -55,10 +55,7 @@ class ToolSettings(SettingsGroup):
     denied: Annotated[frozenset[str], NoDecode] = frozenset()
     modes: Words = ()
 
-    _split_words = field_validator(
-        *("protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", "modes"),
-        mode="before",
-    )(split_words)
+    _split_words = field_validator("network_ports", "mcp_servers", "denied", mode="before")(split_words)
     _tool_names = field_validator("denied")(reject_invalid_tool_names)
 
     @field_validator("allowed_roots", "readable_paths", mode="before")

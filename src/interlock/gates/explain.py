@@ -3,17 +3,82 @@
 The command line and the gateway show the same answers, read from the same Authorities that judge calls.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import GateContext, Refusal, ToolCall, judge
 from interlock.policy.authority import Authority
-from interlock.policy.verdict import LAYER_NAMES, AllowedTool, DeniedTool, PolicyLayer, Verdict
+from interlock.policy.authority_inputs import ModeSwitching
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
+from interlock.policy.verdict import (
+    LAYER_NAMES,
+    AllowedTool,
+    DeniedTool,
+    ModeSwitchMethod,
+    PolicyLayer,
+    Verdict,
+)
+from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.tool import BaseTool
 
 Authorities = Mapping[ToolMode, Authority]
+
+
+class PermissionViews:
+    """The present permissions for people: the matrix of tools and modes, and the judgement of one call."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        authority: Callable[..., Awaitable[Authority]],
+        open_modes: frozenset[ToolMode],
+        redactor: Redactor,
+        offered: frozenset[str],
+    ) -> None:
+        """`authority` compiles the present one of a mode; `offered` is what only running agents have."""
+        self._registry = registry
+        self._authority = authority
+        self._open_modes = open_modes
+        self._redactor = redactor
+        self._offered = offered
+
+    async def matrix(
+        self, *, agent: ToolPolicy = NO_RESTRICTION, settings: ToolPolicy | None = None
+    ) -> dict[str, Any]:
+        """Every tool in every mode; with `settings`, as if these were the stored ones."""
+        real, opened = await self.by_mode(agent=agent, settings=settings)
+        return matrix_json(self._registry, real, opened, self._open_modes)
+
+    async def by_mode(
+        self, *, agent: ToolPolicy = NO_RESTRICTION, settings: ToolPolicy | None = None
+    ) -> tuple[Authorities, Authorities]:
+        """For each mode the present Authority, and the one if all modes were open."""
+        real, opened = dict[ToolMode, Authority](), dict[ToolMode, Authority]()
+        for mode in ToolMode:
+            for found, open_modes in ((real, self._open_modes), (opened, frozenset(ToolMode))):
+                found[mode] = await self._authority(
+                    mode, agent=agent, open_modes=open_modes, offered=self._offered, settings=settings
+                )
+        return real, opened
+
+    async def explain(
+        self,
+        tool: str,
+        mode: ToolMode,
+        args: str | Mapping[str, Any] | None = None,
+        *,
+        agent: ToolPolicy = NO_RESTRICTION,
+        session_id: str = "",
+        way: ModeSwitchMethod,
+    ) -> dict[str, Any]:
+        """The judgement of one call that does not run. `way` is how the reader can switch modes."""
+        switching = ModeSwitching(way, self._open_modes)
+        authority = await self._authority(mode, agent=agent, offered=self._offered, switching=switching)
+        answer = await explain_call(self._registry, authority, tool, args, session_id=session_id)
+        safe: dict[str, Any] = self._redactor.value(answer)
+        return safe
 
 
 def matrix_json(

@@ -12,7 +12,7 @@ from dataclasses import replace
 import orjson
 
 from interlock.core.token_usage import TokenUsage
-from interlock.models.json_reply import InvalidReply, JsonReply, StreamingAnswerParser, parse_json_reply
+from interlock.models.json_reply import InvalidReply, parse_json_reply
 from interlock.models.message_decoding import EndpointMessage, decode_messages
 from interlock.models.message_encoding import assistant_message, system_message, user_message
 from interlock.models.provider import (
@@ -61,27 +61,22 @@ class JsonProtocolProvider:
         asking = _in_neutral_form(request)
         used: list[TokenUsage | None] = []
         for is_repair in (False, True):
-            sight, reply = StreamingAnswerParser(), ModelReply("")
+            reply = ModelReply("")
             async with aclosing(self._inner.stream(asking)) as items:
                 async for item in items:
-                    match item:
-                        case ModelTextDelta(text):
-                            if shown := sight.feed(text):
-                                yield ModelTextDelta(shown)
-                        case ModelReply():
-                            reply = item
+                    if isinstance(item, ModelReply):
+                        reply = item
             used.append(reply.usage)
-            if shown := sight.finish():
-                yield ModelTextDelta(shown)
             try:
-                understood = _understood(reply, sight)
+                understood = _understood(reply)
             except InvalidReply as fault:
                 if is_repair:
                     text = f"the model did not answer in the required form, twice: {fault}"
                     raise ModelError(ModelFault.validation, text) from None
                 asking = _asked_again(asking, reply, fault)
                 continue
-            if understood.text and not sight.has_begun:
+            # Only a complete reply shows whether it is an answer or a call.
+            if understood.text:
                 yield ModelTextDelta(understood.text)
             yield replace(understood, usage=_sum(used))
             return
@@ -90,28 +85,20 @@ class JsonProtocolProvider:
         await self._inner.close()
 
 
-def _understood(reply: ModelReply, sight: StreamingAnswerParser) -> ModelReply:
-    """The meaning of a reply. Answer text that was shown is the answer."""
+def _understood(reply: ModelReply) -> ModelReply:
+    """The meaning of a reply."""
     if reply.tool_calls and not reply.text.strip():
         # The server parsed the call itself, and the reply had nothing else. With text beside it, it may be
         # a quotation, and the text is parsed like any other.
         return reply
-    if sight.has_begun and "".join(sight.text).strip():
-        return ModelReply("".join(sight.text), (), _end(reply))
     if reply.finish_reason is FinishReason.content_filter:
         return replace(reply, text="")
     if reply.finish_reason is FinishReason.length:
         raise InvalidReply("it was cut off because it is too long")
-    return _as_reply(parse_json_reply(reply.text))
-
-
-def _end(reply: ModelReply) -> FinishReason:
-    return reply.finish_reason if reply.finish_reason is not FinishReason.tool_calls else FinishReason.stop
-
-
-def _as_reply(read: JsonReply) -> ModelReply:
-    calls = tuple(RequestedCall(new_call_id(), call.name, call.arguments) for call in read.calls)
-    return ModelReply(read.answer, calls, FinishReason.tool_calls if calls else FinishReason.stop)
+    read = parse_json_reply(reply.text)
+    calls = tuple(RequestedCall(new_call_id(), call.name, call.arguments_json) for call in read.tool_calls)
+    reason = FinishReason.tool_calls if calls else FinishReason.stop
+    return replace(reply, text=read.final_answer, tool_calls=calls, finish_reason=reason)
 
 
 def _asked_again(asked: ModelRequest, reply: ModelReply, fault: InvalidReply) -> ModelRequest:

@@ -17,45 +17,52 @@ them are for all other conversations.
 """
 
 import base64
-import binascii
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from interlock.core.errors import ConfigurationError
+from interlock.core.validation_faults import describe_fault, key_path
 from interlock.models.provider import ModelFault
 
 MAX_SCRIPT_BYTES = 1024 * 1024
-_LONGEST_SLEEP_MS = 600_000
+_WORDS = ("msg", "msgb64", "sleep", "err", "call")
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedCall:
-    name: str
-    arguments: str
+def _as_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedTurn:
+class _Item(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ScriptedCall(_Item):
+    name: str = Field(min_length=1)
+    arguments: Annotated[str, BeforeValidator(_as_text)] = "{}"
+
+
+class ScriptedTurn(_Item):
     """One turn of the model. A turn with a fault gives no answer."""
 
-    text: str = ""
-    calls: tuple[ScriptedCall, ...] = ()
-    sleep_ms: int = 0
-    fault: ModelFault | None = None
-    retry_after_seconds: float | None = None
+    text: str = Field("", alias="msg")
+    calls: list[ScriptedCall] = Field(default=[], alias="tool_calls")
+    sleep_ms: int = Field(0, ge=0, le=600_000, strict=False)
+    fault: ModelFault | None = Field(None, alias="err", strict=False)
+    retry_after_seconds: float | None = Field(None, ge=0, le=3600, strict=False)
     # Only for conversations whose first message contains this.
     when: str = ""
 
+    @model_validator(mode="after")
+    def _does_something(self) -> "ScriptedTurn":
+        if not (self.text or self.calls or self.fault):
+            raise ValueError("it needs msg, tool_calls or err")
+        return self
+
 
 Script = tuple[ScriptedTurn, ...]
-
-
-class _Wrong(ValueError):
-    """What is wrong with one item."""
 
 
 def read_script(source: str) -> Script:
@@ -82,11 +89,17 @@ def parse_script(text: str, named: str) -> Script:
     for place, item in _items(text, named):
         try:
             if isinstance(item, str) and item.startswith("when:"):
-                when = _part(item)
+                when = item.removeprefix("when:").strip()
             else:
-                turns.append(replace(_turn(item), when=when))
-        except _Wrong as wrong:
-            raise ConfigurationError(f"{named}, {place}: {wrong}") from None
+                turns.append(ScriptedTurn.model_validate({"when": when, **_fields(item)}))
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            reason = f"{key_path(fault['loc'])} {describe_fault(fault) or fault['msg']}".strip()
+            raise ConfigurationError(f"{named}, {place}: {reason}") from None
+        except orjson.JSONDecodeError as error:
+            raise ConfigurationError(f"{named}, {place}: it is not JSON: {error}") from None
+        except ValueError as error:
+            raise ConfigurationError(f"{named}, {place}: {error}") from None
     if not turns:
         raise ConfigurationError(f"{named} has no turn")
     return tuple(turns)
@@ -103,101 +116,27 @@ def _items(text: str, named: str) -> list[tuple[str, Any]]:
     return [(place, line) for place, line in lines if line and not line.startswith("#")]
 
 
-def _turn(item: Any) -> ScriptedTurn:
+def _fields(item: Any) -> dict[str, Any]:
+    """The fields of a turn, of an item in any of the forms."""
     if isinstance(item, str) and item.startswith("{"):
-        try:
-            item = orjson.loads(item)
-        except orjson.JSONDecodeError as error:
-            raise _Wrong(f"it is not JSON: {error}") from None
+        item = orjson.loads(item)
     if isinstance(item, dict):
-        return _from_object(item)
-    if not isinstance(item, str):
-        raise _Wrong("it is neither a text nor an object")
-    word, colon, rest = item.partition(":")
-    if item == "ok":
-        return ScriptedTurn("ok")
-    if not colon or word not in _WORDS:
-        raise _Wrong(f"'{item}' is not one of ok, {', '.join(f'{known}:…' for known in _WORDS)}")
-    return _WORDS[word](rest)
-
-
-def _part(item: str) -> str:
-    words = item.removeprefix("when:").strip()
-    if not words:
-        raise _Wrong("when: needs a text")
-    return words
-
-
-def _message(rest: str) -> ScriptedTurn:
-    if not rest:
-        raise _Wrong("msg: needs a text")
-    return ScriptedTurn(rest)
-
-
-def _encoded_message(rest: str) -> ScriptedTurn:
-    try:
-        return _message(base64.b64decode(rest, validate=True).decode())
-    except (binascii.Error, ValueError) as error:
-        raise _Wrong(f"msgb64: needs UTF-8 text in base64 ({error})") from None
-
-
-def _sleep(rest: str) -> ScriptedTurn:
-    if not rest.isdecimal():
-        raise _Wrong("sleep: needs a number of milliseconds")
-    return ScriptedTurn("ok", sleep_ms=_milliseconds(int(rest[:10])))
-
-
-def _error(rest: str) -> ScriptedTurn:
-    name, _, seconds = rest.partition(":")
-    if name not in list(ModelFault):
-        raise _Wrong(f"err:{name} is not one of {', '.join(ModelFault)}")
-    try:
-        retry_after = float(seconds) if seconds else None
-    except ValueError:
-        retry_after = -1
-    if retry_after is not None and not 0 <= retry_after <= 3600:
-        raise _Wrong(f"err:{name}:{seconds} needs a number of seconds, at most 3600")
-    return ScriptedTurn(fault=ModelFault(name), retry_after_seconds=retry_after)
-
-
-def _call(rest: str) -> ScriptedTurn:
-    name, _, arguments = rest.partition(" ")
-    if not name:
-        raise _Wrong("call: needs the name of a tool")
-    return ScriptedTurn(calls=(ScriptedCall(name, arguments.strip() or "{}"),))
-
-
-_WORDS: dict[str, Callable[[str], ScriptedTurn]] = {
-    "msg": _message,
-    "msgb64": _encoded_message,
-    "sleep": _sleep,
-    "err": _error,
-    "call": _call,
-}
-
-
-def _from_object(item: dict[str, Any]) -> ScriptedTurn:
-    unknown = sorted(item.keys() - {"msg", "tool_calls", "sleep_ms"})
-    if unknown:
-        raise _Wrong(f"'{unknown[0]}' is not one of msg, sleep_ms, tool_calls")
-    text, calls, sleep_ms = item.get("msg", ""), item.get("tool_calls", []), item.get("sleep_ms", 0)
-    if not isinstance(text, str) or not isinstance(calls, list) or type(sleep_ms) is not int:
-        raise _Wrong("msg must be a text, tool_calls a list, sleep_ms a whole number")
-    if not text and not calls:
-        raise _Wrong("it needs msg or tool_calls")
-    return ScriptedTurn(text, tuple(map(_call_from, calls)), _milliseconds(sleep_ms))
-
-
-def _call_from(item: Any) -> ScriptedCall:
-    if not isinstance(item, dict) or not item.keys() <= {"name", "arguments"}:
-        raise _Wrong("a tool call must have only a name and arguments")
-    name, arguments = item.get("name"), item.get("arguments", {})
-    if not isinstance(name, str) or not name:
-        raise _Wrong("a tool call needs a name")
-    return ScriptedCall(name, arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode())
-
-
-def _milliseconds(number: int) -> int:
-    if not 0 <= number <= _LONGEST_SLEEP_MS:
-        raise _Wrong(f"it cannot sleep longer than {_LONGEST_SLEEP_MS} milliseconds")
-    return number
+        return item
+    word, colon, rest = item.partition(":") if isinstance(item, str) else ("", "", "")
+    match word if colon else item:
+        case "ok":
+            return {"msg": "ok"}
+        case "msg":
+            return {"msg": rest}
+        case "msgb64":
+            return {"msg": base64.b64decode(rest, validate=True).decode()}
+        case "sleep":
+            return {"msg": "ok", "sleep_ms": rest}
+        case "err":
+            fault, _, seconds = rest.partition(":")
+            return {"err": fault, "retry_after_seconds": seconds or None}
+        case "call":
+            name, _, arguments = rest.partition(" ")
+            return {"tool_calls": [{"name": name, "arguments": arguments.strip() or "{}"}]}
+    known = ", ".join(f"{word}:…" for word in _WORDS)
+    raise ValueError(f"'{item}' is not one of ok, {known}")

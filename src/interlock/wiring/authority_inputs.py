@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
+from interlock.config.image import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.config.settings import Settings
@@ -47,7 +47,12 @@ def build_authority_inputs(
 ) -> AuthorityInputs:
     tool = settings.tool
     here = replace(
-        capabilities(roots, tool.protected_names, sandbox=sandbox, images=image_endpoint(settings)),
+        capabilities(
+            roots,
+            tool.protected_names,
+            sandbox=sandbox,
+            images=image_endpoint(settings.image, settings.openai),
+        ),
         reads_hard_links=tool.hard_links,
         readable_paths=tool.readable_paths,
         denied_commands=tool.bash_denylist,

@@ -12,13 +12,12 @@ from interlock.core.errors import PreconditionFailed
 from interlock.db.database import Database
 from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import WritePrecondition
-from interlock.policy.authority import Authority, AuthorityCache
+from interlock.policy.authority import Authority, AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
-from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, meet_mcp, merge_tool_policies
 from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
-from interlock.wiring.mcp_servers import allowed_servers
 
 CANCELLED = "cancelled"
 
@@ -100,8 +99,11 @@ class CurrentAuthority:
         someone_can_answer: bool = True,
         offered: frozenset[str] = frozenset(),
         switching: ModeSwitching = NO_SWITCHING,
+        settings: ToolPolicy | None = None,
     ) -> Authority:
         """The Authority in that mode now, under the newest stored settings.
+
+        With `settings`, a preview as if these were the stored ones.
 
         With a `session_id`, in the stricter of that mode and the one of the session's running task.
         `offered` are the capabilities that only this task has; `switching` is how its person can switch the
@@ -111,7 +113,7 @@ class CurrentAuthority:
         mode = _tightened(mode, look)
         stored, version = look.stored, self._registry.version
         asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered, switching)
-        known = self._compiled.get(asked)
+        known = self._compiled.get(asked) if settings is None else None
         if known is not None and known.stored is stored and known.registry_version == version:
             return known.authority
         here = self._authority_inputs.capabilities.offering(offered)
@@ -121,12 +123,15 @@ class CurrentAuthority:
             self._authority_inputs,
             mode=mode,
             open_modes=self._authority_inputs.open_modes if open_modes is None else open_modes,
-            settings=stored.settings.tools,
+            settings=settings or stored.settings.tools,
             agent=agent,
             node=node,
             capabilities=here,
             switching=switching,
         )
+        if settings is not None:
+            # It takes no place in the cache from Authorities that judge calls.
+            return compile_authority(self._registry, authority_inputs)
         authority = self._cache.get(authority_inputs)
         if len(self._compiled) >= MAX_COMPILED:
             self._compiled.clear()
@@ -167,7 +172,7 @@ class CurrentAuthority:
         rows = await self._database.fetch(LOOK, (at_work_in, session_id))
         mode, mcp_version, *settings = rows[0]
         stored = self._stored_settings.of([tuple(settings)] if settings[0] is not None else [])
-        servers = allowed_servers(self._authority_inputs, stored.settings.tools)
+        servers = _allowed_servers(self._authority_inputs, stored.settings.tools)
         await self._mcp.refresh(servers, newest=mcp_version)
         self._newest = look = _Look(mode, stored, mcp_version)
         return look
@@ -188,3 +193,13 @@ def _tightened(mode: ToolMode, look: _Look) -> ToolMode:
         return mode
     present = ToolMode(look.mode) if look.mode in ToolMode.__members__ else ToolMode.chat_safe
     return stricter(mode, present)
+
+
+def _allowed_servers(authority_inputs: AuthorityInputs, stored: ToolPolicy) -> frozenset[str] | None:
+    """The servers that any agent could use; None if the system lists none, so that agents' own lists apply.
+
+    Other servers are stopped.
+    """
+    # Called before every turn, so only this part of the policies is merged.
+    merged = meet_mcp(authority_inputs.environment.mcp, stored.mcp)
+    return frozenset() if merged.enabled is False else merged.allowed_servers

@@ -8,6 +8,7 @@ from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
 from interlock.db.driver import DbConnection
 from interlock.feed.follow import FeedHub
+from interlock.gates.mcp_administration import ClassifyRequest, McpAdministration
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.auth import CredentialService
 from interlock.gateway.connection import SocketLimits
@@ -24,7 +25,6 @@ from interlock.runtime.bus import LogAppended
 from interlock.sessions.manager import read_sessions_by_id
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
-from interlock.wiring import mcp_servers, policy_views
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.authority_inputs import ceiling
 from interlock.wiring.runtime import Runtime
@@ -83,13 +83,13 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
     prices = PriceTable.of(runtime.settings.control.prices, free=(DEMO,))
 
     async def matrix(agent: ToolPolicy, settings: StoredSettings | None) -> dict[str, Any]:
-        return await policy_views.matrix(runtime, agent=agent, settings=settings)
+        return await runtime.views.matrix(agent=agent, settings=settings.tools if settings else None)
 
     async def explain(
         tool: str, mode: ToolMode, args: str | None, agent: ToolPolicy, session_id: str
     ) -> dict[str, Any]:
-        return await policy_views.explain(
-            runtime, tool, mode, args, agent=agent, session_id=session_id, way=ModeSwitchMethod.page
+        return await runtime.views.explain(
+            tool, mode, args, agent=agent, session_id=session_id, way=ModeSwitchMethod.page
         )
 
     async def undo(task_id: str, undo_id: str | None, who: str) -> dict[str, Any]:
@@ -132,25 +132,25 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         matrix=matrix,
         explain=explain,
         undo=undo,
-        mcp=_foreign_tools(runtime),
+        mcp=_foreign_tools(runtime.mcp_servers),
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
         verify=lambda: verify_store(runtime.database, runtime.settings),
     )
 
 
-def _foreign_tools(runtime: Runtime) -> McpAdmin:
+def _foreign_tools(servers: McpAdministration) -> McpAdmin:
     async def allow(server: str, tool: str, given: McpToolClassification, who: str) -> dict[str, Any]:
-        request = mcp_servers.ClassifyRequest(
+        request = ClassifyRequest(
             effect=given.effect, modes=given.modes, group=given.group, hash=given.hash
         )
-        return await mcp_servers.allow(runtime, server, tool, request, who=who, is_operator=False)
+        return await servers.allow(server, tool, request, who=who, is_operator=False)
 
     async def remove(server: str, tool: str | None, who: str) -> dict[str, Any]:
-        return await mcp_servers.remove(runtime, server, tool, who=who)
+        return await servers.remove(server, tool, who=who)
 
     return McpAdmin(
-        list=lambda: mcp_servers.list_servers(runtime),
-        inspect=lambda server: mcp_servers.inspect(runtime, server, is_operator=False),
+        list=servers.servers,
+        inspect=lambda server: servers.inspect(server, is_operator=False),
         allow=allow,
         remove=remove,
     )

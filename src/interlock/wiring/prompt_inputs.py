@@ -1,10 +1,8 @@
 """Resolves the kind, agent, model and Authority of a session: the inputs of its prompts and calls."""
 
-from dataclasses import replace
-
 from interlock.agent.definitions import AgentDefinition, AgentDirectory
 from interlock.agent.loop import AgentServices
-from interlock.agent.prompt_builder import EarlierPromptInputs, PromptInputs
+from interlock.agent.prompt_builder import PromptInputs
 from interlock.agent.subagents import SubagentLookups, SubagentRunner
 from interlock.config.modes import ToolMode, stricter
 from interlock.core.errors import ModeNotOpen
@@ -47,19 +45,28 @@ class PromptInputsResolver:
         self._way = way
         self._threads = DaemonThreadPool("interlock-agents")
 
-    async def __call__(self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
-        began = earlier.inputs or await self._beginning(session_id, mode, earlier)
-        authority = await self._runtime.authority(
+    async def begin(
+        self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None, who: str
+    ) -> PromptInputs:
+        session = await self._runtime.sessions.get(session_id)
+        kind = SessionKind(session.kind)
+        if kind is SessionKind.run and (step := await self._runtime.runs.at_work(session_id)):
+            _refuse_less(step, mode)
+            return await self._of_step(session, step)
+        agent = await self._agent(session.agent, pin)
+        return PromptInputs(kind, agent, self._model(session, agent), switching=self._switching(who))
+
+    async def authority(self, session_id: str, mode: ToolMode, inputs: PromptInputs) -> Authority:
+        return await self._runtime.authority(
             mode,
             session_id=session_id,
-            agent=began.agent.tools if began.agent else NO_RESTRICTION,
-            node=began.node,
+            agent=inputs.agent.tools if inputs.agent else NO_RESTRICTION,
+            node=inputs.node,
             someone_can_answer=self._someone_can_answer,
-            open_modes=self._open_modes(began.ceiling, mode),
-            offered=IN_A_STEP if began.run_directive else AT_WORK,
-            switching=began.switching,
+            open_modes=self._open_modes(inputs.ceiling, mode),
+            offered=IN_A_STEP if inputs.run_directive else AT_WORK,
+            switching=inputs.switching,
         )
-        return began if authority is began.authority else replace(began, authority=authority)
 
     def _open_modes(self, ceiling: ToolMode | None, mode: ToolMode) -> frozenset[ToolMode]:
         opened = self._runtime.authority_inputs.open_modes
@@ -84,20 +91,7 @@ class PromptInputsResolver:
             ModeSwitchMethod.operators if is_telegram and who not in operators else way, modes
         )
 
-    async def _beginning(
-        self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs
-    ) -> PromptInputs:
-        session = await self._runtime.sessions.get(session_id)
-        kind, nothing = SessionKind(session.kind), await self._runtime.authority(mode)
-        if kind is SessionKind.run and (step := await self._runtime.runs.at_work(session_id)):
-            _refuse_less(step, mode)
-            return await self._of_step(session, step, nothing)
-        agent = await self._agent(session.agent, earlier.pin)
-        return PromptInputs(
-            kind, nothing, agent, self._model(session, agent), switching=self._switching(earlier.who)
-        )
-
-    async def _of_step(self, session: Session, step: ActiveStep, nothing: Authority) -> PromptInputs:
+    async def _of_step(self, session: Session, step: ActiveStep) -> PromptInputs:
         """The step's agent first, then the workflow's, then the session's; as pinned when the run began."""
         name = step.agent or session.agent
         pinned = step.run_state.run.agents.get(name or "")
@@ -105,7 +99,6 @@ class PromptInputsResolver:
         brief = step.node.brief
         return PromptInputs(
             SessionKind.run,
-            nothing,
             agent,
             self._model(session, agent),
             run_directive(step),

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
+from interlock.config.image import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError, InterlockError
@@ -20,6 +20,8 @@ from interlock.core.text import sanitize_text
 from interlock.db.database import Database, StoreConfig, open_database
 from interlock.db.leases import Leases
 from interlock.db.process_liveness import ProcessLocks
+from interlock.gates.explain import PermissionViews
+from interlock.gates.mcp_administration import McpAdministration
 from interlock.gates.runner import ToolRunner
 from interlock.log.checkpoint import CheckpointInterval
 from interlock.log.kinds import SYSTEM_STREAM, ProtectedRestoredAfterCrash, SandboxProbed, ToolsUnavailable
@@ -28,6 +30,7 @@ from interlock.log.signing import SigningKeyStore
 from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import ToolPolicy
 from interlock.questions.service import QuestionService
 from interlock.redaction.factory import build_redactor
 from interlock.redaction.redactor import Redactor
@@ -62,15 +65,15 @@ from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
 from interlock.tools.tool import BaseTool
 from interlock.wiring.authority_inputs import (
+    AT_WORK,
     NO_SANDBOX,
     MissingRequirement,
     build_authority_inputs,
     missing_requirements,
 )
 from interlock.wiring.current_authority import CurrentAuthority
-from interlock.wiring.mcp_servers import open_mcp
 from interlock.wiring.projections import ERASE_SESSION, PROJECTIONS
-from interlock.wiring.tool_services import build_registry, memory_services, override_modes
+from interlock.wiring.tool_services import build_registry, memory_services, open_mcp, override_modes
 from interlock.workflow.run_reader import RunReader
 
 if TYPE_CHECKING:
@@ -109,10 +112,12 @@ class Runtime:
     delegation: SubtaskRunnerSlot
     # Tools of MCP servers, which come and go.
     mcp: McpService
+    mcp_servers: McpAdministration
     registry: ToolRegistry
     authorities: AuthorityCache
     # The present permissions: `await runtime.authority(mode)`.
     authority: CurrentAuthority
+    views: PermissionViews
     runner: ToolRunner
     # The unmasked arguments of calls where the log masks them.
     sealed: SealedArgumentStore
@@ -155,16 +160,6 @@ class Runtime:
         if self.lives is not None:
             # Nothing is written here any more: leases that could not be released become free for others.
             self.lives.close()
-
-
-class ToolResources(NamedTuple):
-    """Where tools store files, what confines commands, and the opened directories."""
-
-    kept: UndoStore
-    outputs: OutputSpool
-    sealed: SealedArgumentStore
-    sandbox: BackendSelection
-    roots: tuple[Path, ...]
 
 
 async def select_sandbox(
@@ -221,15 +216,35 @@ def open_runtime(
         database, log, redactor, lambda session_id: bus.publish(WorkAvailable(session_id))
     )
     folders = roots or settings.tool.allowed_roots
-    kept, outputs, sealed, *_ = places = _tool_resources(settings, log, sandbox, folders or ())
+    share_snapshots(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
+    kept = UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
+    outputs = OutputSpool(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
+    sealed = SealedArgumentStore(settings.state_dir / "sealed")
+    # Not awaited: a command may have left very much.
+    abandoned = (outputs, folders or ())
+    Thread(target=_remove_abandoned, args=abandoned, name="interlock-abandoned", daemon=True).start()
     runs, delegation = RunReader(database, log, redactor), SubtaskRunnerSlot()
+    write_services = WriteServices(FileChanger(kept), ReadHistory(database.reading))
+    bash, rg = (locate(program, folders or ()) for program in (BASH, RG))
+    images = image_endpoint(settings.image, settings.openai)
     try:
-        registry = _tools(settings, database, redactor, questions, places, runs, delegation, log, tools)
+        registry = build_registry(
+            questions,
+            FileServices(redactor, write_services, rg),
+            ShellServices(sandbox.backend, bash, redactor, outputs, JobLimits(), log),
+            ImageServices(images if isinstance(images, ImageEndpoint) else None, redactor, write_services),
+            memory_services(settings.workspace_dir, database, redactor),
+            runs,
+            delegation,
+        )
+        for tool in tools:
+            registry.register(tool)
+        override_modes(registry, settings.tool.mode_overrides)
     except BaseException:
         log.close()
         database.close()
         raise
-    lives = _lives(database.config)
+    lives = _process_locks(database.config)
     authority_inputs = build_authority_inputs(settings, open_modes, folders, sandbox)
     walls = LazySandbox(None if sandbox is NO_SANDBOX else sandbox, lambda: select_sandbox(settings, roots))
     mcp = open_mcp(settings, database, log, redactor, registry, authority_inputs, walls)
@@ -239,7 +254,11 @@ def open_runtime(
     authority = CurrentAuthority(database, stored_settings, mcp, registry, authorities, authority_inputs)
     return Runtime(
         *(settings, database, redactor, log, bus),
-        sessions=_sessions(settings, database, log, redactor, open_modes),
+        sessions=SessionManager(
+            *(database, log, redactor),
+            default_mode=ToolMode(settings.session.default_mode),
+            open_modes=open_modes,
+        ),
         eraser=SessionEraser(
             database, log, (kept.forget, outputs.forget, sealed.forget), statements=ERASE_SESSION
         ),
@@ -252,9 +271,17 @@ def open_runtime(
         runs=runs,
         delegation=delegation,
         mcp=mcp,
+        mcp_servers=McpAdministration(
+            mcp,
+            redactor,
+            authority_inputs,
+            lambda: _stored_policy(stored_settings),
+            settings.reject_sensitive_roots,
+        ),
         registry=registry,
         authorities=authorities,
         authority=authority,
+        views=PermissionViews(registry, authority, open_modes, redactor, AT_WORK),
         runner=ToolRunner(registry, log, redactor, sealed, authority),
         sealed=sealed,
         sandbox=sandbox,
@@ -262,24 +289,14 @@ def open_runtime(
         signing_keys=keys,
         checkpointer=Checkpointer(database, log, keys, interval),
         anchors=AnchorSender(database, log, [_anchor_sink(settings, sink) for sink in given.anchors]),
-        retention=_retention(settings, database, log, sealed),
+        retention=None
+        if settings.retention_days is None
+        else RetentionSweeper(log, database, settings.retention_days, forget_before=sealed.forget_before),
     )
 
 
-def _tool_resources(
-    settings: Settings, log: EventLog, sandbox: BackendSelection, roots: tuple[Path, ...]
-) -> ToolResources:
-    share_snapshots(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
-    outputs = OutputSpool(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
-    # Not awaited: a command may have left very much.
-    Thread(target=_remove_abandoned, args=(outputs, roots), name="interlock-abandoned", daemon=True).start()
-    return ToolResources(
-        UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
-        outputs,
-        SealedArgumentStore(settings.state_dir / "sealed"),
-        sandbox,
-        roots,
-    )
+async def _stored_policy(stored: SettingsStore) -> ToolPolicy:
+    return (await stored.current()).settings.tools
 
 
 def _record_put_back(log: EventLog, paths: list[str]) -> None:
@@ -303,7 +320,7 @@ def _remove_abandoned(outputs: OutputSpool, roots: tuple[Path, ...]) -> None:
         remove_abandoned_directories(choose_temporary_root(roots))
 
 
-def _lives(config: StoreConfig) -> ProcessLocks | None:
+def _process_locks(config: StoreConfig) -> ProcessLocks | None:
     """Only for an SQLite store: the users of a shared one may be on any machine."""
     return ProcessLocks(config.path.with_name(f"{config.path.name}.lives")) if config.is_sqlite else None
 
@@ -348,44 +365,6 @@ async def check_nats(settings: Settings) -> str:
     return await check_nats_servers(_nats_servers(settings), settings.nats.prefix)
 
 
-def _tools(
-    settings: Settings,
-    database: Database,
-    redactor: Redactor,
-    questions: QuestionService,
-    places: ToolResources,
-    runs: RunReader,
-    delegation: SubtaskRunnerSlot,
-    log: EventLog,
-    own: Iterable[BaseTool],
-) -> ToolRegistry:
-    write_services = WriteServices(FileChanger(places.kept), ReadHistory(database.reading))
-    bash, rg = (locate(program, places.roots) for program in (BASH, RG))
-    shell = ShellServices(places.sandbox.backend, bash, redactor, places.outputs, JobLimits(), log)
-    registry = build_registry(
-        questions,
-        FileServices(redactor, write_services, rg),
-        shell,
-        _images(settings, redactor, write_services),
-        memory_services(settings.workspace_dir, database, redactor),
-        runs,
-        delegation,
-    )
-    for tool in own:
-        registry.register(tool)
-    override_modes(registry, settings.tool.mode_overrides)
-    return registry
-
-
-def _retention(
-    settings: Settings, database: Database, log: EventLog, sealed: SealedArgumentStore
-) -> RetentionSweeper | None:
-    days = settings.retention_days
-    return (
-        None if days is None else RetentionSweeper(log, database, days, forget_before=sealed.forget_before)
-    )
-
-
 def signing_keys(settings: Settings) -> SigningKeyStore:
     given = settings.proof.signing_key
     folder = settings.state_dir / "signing"
@@ -405,13 +384,6 @@ def _anchor_sink(settings: Settings, address: str) -> AnchorSink:
             return WebhookSink(address)
 
 
-def _images(settings: Settings, redactor: Redactor, write_services: WriteServices) -> ImageServices:
-    endpoint = image_endpoint(settings)
-    return ImageServices(
-        endpoint if isinstance(endpoint, ImageEndpoint) else None, redactor, write_services
-    )
-
-
 async def record_probes(runtime: Runtime) -> None:
     """Record the sandbox's probes before anything relies on them."""
     for report in runtime.sandbox.reports:
@@ -429,20 +401,6 @@ async def record_missing_requirements(runtime: Runtime) -> list[MissingRequireme
         event = ToolsUnavailable(need=need, reason=reason, tools=list(tools), pid=os.getpid())
         await runtime.log.append(SYSTEM_STREAM, event)
     return missing
-
-
-def _sessions(
-    settings: Settings,
-    database: Database,
-    log: EventLog,
-    redactor: Redactor,
-    open_modes: frozenset[ToolMode],
-) -> SessionManager:
-    return SessionManager(
-        *(database, log, redactor),
-        default_mode=ToolMode(settings.session.default_mode),
-        open_modes=open_modes,
-    )
 
 
 def store_config(settings: Settings) -> StoreConfig:

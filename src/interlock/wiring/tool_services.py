@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from interlock.config.modes import ToolMode
+from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError
 from interlock.db.database import Database
+from interlock.log.writer import EventLog
 from interlock.memory.index import MemoryIndex
 from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.note_writer import NoteWriter
 from interlock.memory.search import MemorySearch
+from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.file_changer import FileChanger
@@ -25,6 +28,11 @@ from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.builtins.registration import FileServices, MemoryServices, register_builtins
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.write_checks import WriteServices
+from interlock.tools.mcp.connection_pool import McpConnectionPool
+from interlock.tools.mcp.lazy_sandbox import LazySandbox
+from interlock.tools.mcp.repository import McpRepository
+from interlock.tools.mcp.server_job import LaunchCeiling
+from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
@@ -82,6 +90,28 @@ def memory_services(workspace: Path, database: Database, redactor: Redactor) -> 
     folder = NoteDirectory(workspace / "memory")
     index = MemoryIndex(database, folder, redactor.text)
     return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
+
+
+def open_mcp(
+    settings: Settings,
+    database: Database,
+    log: EventLog,
+    redactor: Redactor,
+    registry: ToolRegistry,
+    authority_inputs: AuthorityInputs,
+    walls: LazySandbox,
+) -> McpService:
+    """No server is started, and the library is not imported, before a server is used."""
+    here = authority_inputs.capabilities
+    grounds = LaunchCeiling(
+        roots=here.roots,
+        readable_paths=here.readable_paths,
+        network_ports=settings.tool.network_ports if settings.tool.shell_network else frozenset(),
+        protected_names=here.protected_names,
+        own_folders=(settings.state_dir, settings.workspace_dir),
+    )
+    hub = McpConnectionPool(grounds, walls, redactor, log)
+    return McpService(McpRepository(database, log), hub, registry, redactor)
 
 
 def programs(opened: Iterable[Path]) -> list[tuple[Program, Path | None, list[str]]]:

@@ -2,29 +2,41 @@
 
     review.outcome == "approve" and build.visits < 3
 
-Nothing can be called and nothing can fail: a name without a value is null, and values of different types
-are neither equal nor ordered.
+Python parses the structure, never the words: each name and literal is replaced by a placeholder first, so
+that no text can become a call, an import or a huge number. Evaluation cannot fail: a name without a value
+is null, and values of different types are neither equal nor ordered.
 """
 
+import ast
+import operator
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 Value = str | int | float | bool | None
-Lookup = Callable[[tuple[str, ...]], Value]
+Path = tuple[str, ...]
+Lookup = Callable[[Path], Value]
 
 MAX_CHARS = 500
 MAX_DEPTH = 20
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<text>"[^"]*"|'[^']*')
+    r"""(?P<text>"[^"]*"|'[^']*')
     |(?P<number>-?[0-9]{1,15}(?:\.[0-9]{1,6})?)
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
-    |(?P<sign>==|!=|<=|>=|<|>|\(|\)))""",
+    |(?P<sign>==|!=|<=|>=|<|>|\(|\))
+    |(?P<other>\S)""",
     re.VERBOSE,
 )
 _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
-_COMPARING = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_ORDERS: dict[type[ast.cmpop], Callable[..., bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+# Each token takes as many characters of the text that Python parses, which gives a fault its token.
+_WIDTH = 8
 
 
 class InvalidCondition(ValueError):
@@ -36,238 +48,119 @@ class InvalidCondition(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class LiteralValue:
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class NameReference:
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    sign: str
-    left: "Expression"
-    right: "Expression"
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    inner: "Expression"
-
-
-@dataclass(frozen=True, slots=True)
-class BooleanOperation:
-    """`and`: all must hold; `or`: one is enough."""
-
-    word: str
-    parts: tuple["Expression", ...]
-
-
-Expression = LiteralValue | NameReference | Comparison | Negation | BooleanOperation
-
-
-@dataclass(frozen=True, slots=True)
 class EdgeCondition:
+    """A condition: `_tree` holds comparisons and placeholders only, `_operands` what these stand for."""
+
     text: str
-    expression: Expression
+    _tree: ast.expr = field(compare=False, repr=False)
+    _operands: Mapping[str, Value | Path] = field(compare=False, repr=False)
 
     def holds(self, lookup: Lookup) -> bool:
-        return _value(self.expression, lookup) is True
+        return self._value(self._tree, lookup) is True
 
     @property
-    def names(self) -> frozenset[tuple[str, ...]]:
-        return frozenset(_names(self.expression))
+    def names(self) -> frozenset[Path]:
+        return frozenset(each for each in self._operands.values() if isinstance(each, tuple))
 
     @property
-    def compared(self) -> frozenset[tuple[tuple[str, ...], Value]]:
+    def compared(self) -> frozenset[tuple[Path, Value]]:
         """The paths compared for equality with a literal value."""
-        return frozenset(_equated(self.expression))
+        found: set[tuple[Path, Value]] = set()
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Compare(ast.Name(left), [ast.Eq() | ast.NotEq()], [ast.Name(right)]):
+                    for one, other in ((left, right), (right, left)):
+                        path, value = self._operands[one], self._operands[other]
+                        if isinstance(path, tuple) and not isinstance(value, tuple):
+                            found.add((path, value))
+        return frozenset(found)
+
+    def _value(self, node: ast.expr, lookup: Lookup) -> Value:
+        match node:
+            case ast.Name(name):
+                operand = self._operands[name]
+                return lookup(operand) if isinstance(operand, tuple) else operand
+            case ast.UnaryOp(_, inner):
+                return self._value(inner, lookup) is not True
+            case ast.BoolOp(word, parts):
+                hold = (self._value(part, lookup) is True for part in parts)
+                return all(hold) if isinstance(word, ast.And) else any(hold)
+            case ast.Compare(left, [sign], [right]):
+                return _compared(sign, self._value(left, lookup), self._value(right, lookup))
+        raise AssertionError(node)
 
 
 def parse_condition(text: str) -> EdgeCondition:
     """Parse a condition. Raises only `InvalidCondition`."""
     if len(text) > MAX_CHARS:
         raise InvalidCondition(f"a condition can have at most {MAX_CHARS} characters", MAX_CHARS + 1)
-    return EdgeCondition(text, _Parser(text).whole())
-
-
-# -- parsing -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    column: int
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    place = 0
-    while text[place:].strip():
-        found = _TOKEN.match(text, place)
-        if found is None or found.lastgroup is None:
-            column = place + len(text[place:]) - len(text[place:].lstrip()) + 1
-            raise InvalidCondition(f"unexpected character {text[column - 1]!r}", column)
-        kind = found.lastgroup
-        word = found[kind]
-        if kind == "name" and word in {"and", "or", "not"}:
-            kind = "sign"
-        yield _Token(kind, word, found.start(found.lastgroup) + 1)
-        place = found.end()
-
-
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
-        self._place = 0
-        self._end = _Token("end", "", len(text) + 1)
-
-    def whole(self) -> Expression:
-        found = self._either(0)
-        if self._next.kind != "end":
-            raise InvalidCondition(
-                f"unexpected '{self._next.text}'; join conditions with and, or", self._next.column
-            )
-        return found
-
-    @property
-    def _next(self) -> _Token:
-        return self._tokens[self._place] if self._place < len(self._tokens) else self._end
-
-    def _take(self, *signs: str) -> str | None:
-        token = self._next
-        if token.kind == "sign" and token.text in signs:
-            self._place += 1
-            return token.text
-        return None
-
-    def _either(self, depth: int) -> Expression:
-        parts = [self._all(depth)]
-        while self._take("or"):
-            parts.append(self._all(depth))
-        return parts[0] if len(parts) == 1 else BooleanOperation("or", tuple(parts))
-
-    def _all(self, depth: int) -> Expression:
-        parts = [self._negated(depth)]
-        while self._take("and"):
-            parts.append(self._negated(depth))
-        return parts[0] if len(parts) == 1 else BooleanOperation("and", tuple(parts))
-
-    def _negated(self, depth: int) -> Expression:
+    operands: dict[str, Value | Path] = {}
+    source, columns, depth = "", list[int](), 0
+    for token in _TOKEN.finditer(text):
+        word, column = token[0], token.start() + 1
+        depth += (word == "(") - (word == ")")
+        if token["other"]:
+            raise InvalidCondition(f"unexpected character {word!r}", column)
         if depth > MAX_DEPTH:
-            raise InvalidCondition("it is nested too deeply", self._next.column)
-        if self._take("not"):
-            return Negation(self._negated(depth + 1))
-        left = self._operand(depth)
-        if (sign := self._take(*_COMPARING)) is None:
-            return left
-        return Comparison(sign, left, self._operand(depth))
+            raise InvalidCondition("it is nested too deeply", column)
+        if not token["sign"] and word not in {"and", "or", "not"}:
+            placeholder = f"_{len(operands)}"
+            operands[placeholder] = _operand(token)
+            word = placeholder
+        source += word.ljust(_WIDTH)
+        columns.append(column)
 
-    def _operand(self, depth: int) -> Expression:
-        token = self._next
-        if self._take("("):
-            inner = self._either(depth + 1)
-            if not self._take(")"):
-                raise InvalidCondition("a closing parenthesis is missing", self._next.column)
-            return inner
-        self._place += 1
-        match token.kind:
-            case "text":
-                return LiteralValue(token.text[1:-1])
-            case "number":
-                return LiteralValue(float(token.text) if "." in token.text else int(token.text))
-            case "name":
-                return (
-                    LiteralValue(_WORDS[token.text])
-                    if token.text in _WORDS
-                    else NameReference(_path(token.text))
-                )
-        what = f"unexpected '{token.text}'" if token.text else "unexpected end"
-        raise InvalidCondition(f"{what}; expected a name, a quoted text or a number", token.column)
+    def refused(reason: str, offset: int) -> InvalidCondition:
+        place = offset // _WIDTH
+        return InvalidCondition(reason, columns[place] if place < len(columns) else len(text) + 1)
+
+    try:
+        tree = ast.parse(source, mode="eval").body
+    except SyntaxError as error:
+        raise refused("it must be comparisons joined with and, or, not", (error.offset or 1) - 1) from None
+    if foreign := _first_foreign(tree):
+        raise refused(*foreign)
+    return EdgeCondition(text, tree, operands)
 
 
-def _path(text: str) -> tuple[str, ...]:
-    return tuple(text.split("."))
+def _operand(token: re.Match[str]) -> Value | Path:
+    word = token[0]
+    if token["text"]:
+        return word[1:-1]
+    if token["number"]:
+        return float(word) if "." in word else int(word)
+    return _WORDS[word] if word in _WORDS else tuple(word.split("."))
 
 
-# -- evaluation ----------------------------------------------------------------------------------------
-
-
-def _value(expression: Expression, lookup: Lookup) -> Value:
-    match expression:
-        case LiteralValue(value):
-            return value
-        case NameReference(path):
-            return lookup(path)
-        case Negation(inner):
-            return _value(inner, lookup) is not True
-        case BooleanOperation("and", parts):
-            return all(_value(part, lookup) is True for part in parts)
-        case BooleanOperation(_, parts):
-            return any(_value(part, lookup) is True for part in parts)
-        case Comparison(sign, left, right):
-            return _compared(sign, _value(left, lookup), _value(right, lookup))
-
-
-def _compared(sign: str, left: Value, right: Value) -> bool:
-    if sign in {"==", "!="}:
-        return (_kind(left) == _kind(right) and left == right) is (sign == "==")
-    if isinstance(left, str) and isinstance(right, str):
-        return _ordered(sign, left < right, left == right)
-    if _kind(left) == _kind(right) == "number" and left is not None and right is not None:
-        return _ordered(sign, float(left) < float(right), float(left) == float(right))
-    return False
-
-
-def _ordered(sign: str, is_less: bool, is_equal: bool) -> bool:  # noqa: FBT001 - the two answers there are
-    match sign:
-        case "<":
-            return is_less
-        case "<=":
-            return is_less or is_equal
-        case ">":
-            return not (is_less or is_equal)
+def _first_foreign(node: ast.expr, depth: int = 0) -> tuple[str, int] | None:
+    """The first part that is no comparison, with its offset: a call, a tuple, a chain of comparisons."""
+    if depth > MAX_DEPTH:
+        return "it is nested too deeply", node.col_offset
+    match node:
+        case ast.Name():
+            return None
+        case ast.UnaryOp(ast.Not(), inner):
+            return _first_foreign(inner, depth + 1)
+        case ast.BoolOp(_, parts):
+            inside = parts
+        case ast.Compare(left, [_], [right]):
+            inside = [left, right]
+        case ast.Compare(_, _, [_, second, *_]):
+            return "a comparison has two sides; join several with and", second.col_offset
         case _:
-            return not is_less
+            return "it must be comparisons joined with and, or, not", node.col_offset
+    return next((found for part in inside if (found := _first_foreign(part, depth))), None)
+
+
+def _compared(sign: ast.cmpop, left: Value, right: Value) -> bool:
+    kind = _kind(left)
+    is_alike = kind == _kind(right)
+    if isinstance(sign, ast.Eq | ast.NotEq):
+        return (is_alike and left == right) is isinstance(sign, ast.Eq)
+    return is_alike and kind in {"text", "number"} and _ORDERS[type(sign)](left, right)
 
 
 def _kind(value: Value) -> str:
     if isinstance(value, bool) or value is None:
         return type(value).__name__
     return "text" if isinstance(value, str) else "number"
-
-
-def _names(expression: Expression) -> Iterator[tuple[str, ...]]:
-    match expression:
-        case NameReference(path):
-            yield path
-        case Negation(inner):
-            yield from _names(inner)
-        case BooleanOperation(_, parts):
-            for part in parts:
-                yield from _names(part)
-        case Comparison(_, left, right):
-            yield from _names(left)
-            yield from _names(right)
-        case LiteralValue():
-            pass
-
-
-def _equated(expression: Expression) -> Iterator[tuple[tuple[str, ...], Value]]:
-    match expression:
-        case Comparison("==" | "!=", NameReference(path), LiteralValue(value)) | Comparison(
-            "==" | "!=", LiteralValue(value), NameReference(path)
-        ):
-            yield path, value
-        case Comparison(_, left, right):
-            yield from _equated(left)
-            yield from _equated(right)
-        case Negation(inner):
-            yield from _equated(inner)
-        case BooleanOperation(_, parts):
-            for part in parts:
-                yield from _equated(part)
-        case _:
-            pass

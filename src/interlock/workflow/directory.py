@@ -4,27 +4,28 @@ A workflow's directory has `workflow.toml` and one Markdown file for each step.
 """
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from interlock.agent.definitions import DefinitionProblem
+from interlock.agent.front_matter import DefinitionProblem
 from interlock.agent.regular_files import (
     InvalidFile,
     decode_text,
     list_names,
     open_directory,
-    read_regular_file,
+    read_whole_file,
 )
 from interlock.core.errors import UserError
 from interlock.core.text import safe_excerpt
-from interlock.workflow.graph import Workflow
+from interlock.workflow.graph import NodeKind, Workflow
 from interlock.workflow.graph_checks import agent_problems, graph_problems, inner_problems
-from interlock.workflow.parser import GRAPH_FILE, MAX_NODES, NAME, SUFFIX, WorkflowParser
+from interlock.workflow.parser import GRAPH_FILE, MAX_NODES, NAME, SUFFIX, parse_workflow
 
 MAX_FILE_BYTES = 65_536
 MAX_WORKFLOWS = 1000
@@ -41,14 +42,6 @@ class WorkflowNotFound(UserError):
 
 class WorkflowInvalid(UserError):
     code = "WORKFLOW_INVALID"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowSource:
-    """A workflow's texts: the graph, and the steps' files by name."""
-
-    graph: str
-    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,47 +80,55 @@ class WorkflowDirectory:
 
     def survey(self) -> list[WorkflowCheck]:
         """Every workflow, sorted by name."""
-        look = self._look()
-        return [look.checked(name) for name in look.names]
+        reader = self._reader()
+        return [reader.check(name) for name in reader.names]
 
     def check(self, name: str) -> WorkflowCheck:
-        return self._look().check(name)
+        return self._reader().check(name)
 
     def load(self, name: str) -> Workflow:
-        return self._look().load(name)
+        return self._reader().load(name)
 
     def pin(self, name: str) -> PinnedWorkflow:
         """All texts that a run needs: later edits do not change a run.
 
         Exactly the texts that were checked are pinned.
         """
-        look, texts, used = self._look(), dict[str, WorkflowSource](), set[str]()
+        reader, used = self._reader(), set[str]()
+        texts: dict[str, Any] = {}
         wanted = [name]
         while wanted:
             each = wanted.pop()
             if each in texts:
                 continue
-            workflow = look.load(each)
-            texts[each] = look.read(each).texts
+            workflow = reader.load(each)
+            source = reader.read(each)
+            texts[each] = {"graph": source.graph, "files": source.files}
             used |= set(workflow.agents)
             wanted += workflow.subworkflows
-        document = _document(name, texts)
-        if len(document) > MAX_PINNED_BYTES:
+        encoded = orjson.dumps({"root": name, "workflows": texts}, option=orjson.OPT_SORT_KEYS)
+        if len(document := encoded.decode()) > MAX_PINNED_BYTES:
             raise WorkflowInvalid(f"'{name}' and its subworkflows have more than {MAX_PINNED_BYTES} bytes")
-        pins = {agent: look.agents[agent] for agent in sorted(used)}
-        return PinnedWorkflow(name, document, sha256(document.encode()).hexdigest(), pins)
+        pins = {agent: reader.agents[agent] for agent in sorted(used)}
+        return PinnedWorkflow(name, document, sha256(encoded).hexdigest(), pins)
 
-    def _look(self) -> "_DirectoryReader":
+    def _reader(self) -> "_DirectoryReader":
         return _DirectoryReader(self.path, self._known_tools, self.agents())
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """One workflow's texts, the parsed workflow, and its own problems."""
+@dataclass(slots=True)
+class _WorkflowFiles:
+    """One workflow's texts, the parsed workflow, and its problems without those of its subworkflows."""
 
-    texts: WorkflowSource
-    workflow: Workflow | None
-    problems: tuple[DefinitionProblem, ...]
+    graph: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    workflow: Workflow | None = None
+    problems: list[DefinitionProblem] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the graph itself has no faults, so that missing parts are really missing."""
+        return all(problem.file != GRAPH_FILE for problem in self.problems)
 
 
 class _DirectoryReader:
@@ -136,104 +137,86 @@ class _DirectoryReader:
     def __init__(self, path: Path, known_tools: Collection[str], agents: Mapping[str, str]) -> None:
         self._path = path
         self._known_tools = known_tools
-        self._read: dict[str, _Read] = {}
+        self._read: dict[str, _WorkflowFiles] = {}
         self.agents = agents
-        self.names = self._names()
+        with open_directory(path) as folder:
+            found = [] if folder is None else list_names(folder)
+        self.names = sorted(filter(self._is_workflow, found))[:MAX_WORKFLOWS]
 
-    def check(self, name: str) -> WorkflowCheck:
-        if not NAME.fullmatch(name) or not (self._path / name).is_dir():
-            near = difflib.get_close_matches(name, self.names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise WorkflowNotFound(f"there is no workflow '{safe_excerpt(name, 64)}'{hint}")
-        return self.checked(name)
+    def _is_workflow(self, name: str) -> bool:
+        return NAME.fullmatch(name) is not None and (self._path / name).is_dir()
 
     def load(self, name: str) -> Workflow:
         checked = self.check(name)
         if checked.problems or checked.workflow is None:
-            told = "; ".join(f"{checked.name}/{problem}" for problem in checked.problems[:3])
-            raise WorkflowInvalid(f"{told} (to see all problems: interlock workflow check {name})")
+            first = "; ".join(f"{checked.name}/{problem}" for problem in checked.problems[:3])
+            raise WorkflowInvalid(f"{first} (to see all problems: interlock workflow check {name})")
         return checked.workflow
 
-    def checked(self, name: str) -> WorkflowCheck:
+    def check(self, name: str) -> WorkflowCheck:
+        if not self._is_workflow(name):
+            near = difflib.get_close_matches(name, self.names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise WorkflowNotFound(f"there is no workflow '{safe_excerpt(name, 64)}'{hint}")
         read = self.read(name)
-        workflow, problems = read.workflow, list(read.problems)
-        if workflow is not None:
-            problems += agent_problems(workflow, self.agents)
-            problems += self._nested(workflow, (name,)) if _is_whole(problems) else ()
-        ordered = sorted(problems, key=lambda each: (each.file != GRAPH_FILE, each.file, each.line))
-        return WorkflowCheck(name, workflow, tuple(ordered))
+        problems = list(read.problems)
+        if read.workflow is not None and read.is_whole:
+            problems += self._nested(read.workflow, (name,))
+        problems.sort(key=lambda each: (each.file != GRAPH_FILE, each.file, each.line or 0))
+        return WorkflowCheck(name, read.workflow, tuple(problems))
 
-    def read(self, name: str) -> _Read:
+    def read(self, name: str) -> _WorkflowFiles:
         if name not in self._read:
-            self._read[name] = self._read_now(name)
+            self._read[name] = self._read_files(name)
         return self._read[name]
 
-    def _read_now(self, name: str) -> _Read:
-        reading = WorkflowParser(name, self._known_tools)
-        texts = self._texts(name, reading.problems)
-        workflow = None if reading.problems else reading.workflow(texts.graph, texts.files)
-        if workflow is not None and _is_whole(reading.problems):
-            reading.problems += graph_problems(workflow)
-        return _Read(texts, workflow, tuple(reading.problems))
-
-    def _names(self) -> list[str]:
-        with open_directory(self._path) as folder:
-            found = [] if folder is None else list_names(folder)
-        meant = sorted(name for name in found if NAME.fullmatch(name) and (self._path / name).is_dir())
-        return meant[:MAX_WORKFLOWS]
+    def _read_files(self, name: str) -> _WorkflowFiles:
+        read = _WorkflowFiles()
+        with open_directory(self._path / name) as folder:
+            found = [] if folder is None else sorted(filter(_is_meant, list_names(folder)))
+            for file in found[: MAX_NODES + 1]:
+                try:
+                    text = _text(folder, file)
+                except InvalidFile as unfit:
+                    read.problems.append(DefinitionProblem(file, unfit.reason, unfit.line))
+                    continue
+                if file == GRAPH_FILE:
+                    read.graph = text
+                else:
+                    read.files[file] = text
+        if GRAPH_FILE not in found:
+            read.problems.append(DefinitionProblem(GRAPH_FILE, "is missing"))
+        if not read.problems:
+            read.workflow, read.problems = parse_workflow(name, read.graph, read.files, self._known_tools)
+        if read.workflow is not None:
+            read.problems += graph_problems(read.workflow) if read.is_whole else []
+            read.problems += agent_problems(read.workflow, self.agents)
+        return read
 
     def _nested(self, workflow: Workflow, path: tuple[str, ...]) -> list[DefinitionProblem]:
         """A subworkflow must exist, be valid, and not contain this one."""
         problems: list[DefinitionProblem] = []
         inside: dict[str, Workflow] = {}
         for node in workflow.nodes.values():
-            name = node.workflow
-            if not name:
+            if node.kind is not NodeKind.subworkflow:
                 continue
+            name, nesting = node.workflow, " > ".join((*path, node.workflow))
             reason = ""
             if name in path:
-                reason = f"{' > '.join((*path, name))} is a cycle"
+                reason = f"{nesting} is a cycle"
             elif len(path) >= MAX_DEPTH:
-                reason = f"{' > '.join((*path, name))} is more than {MAX_DEPTH} workflows deep"
+                reason = f"{nesting} is more than {MAX_DEPTH} workflows deep"
             elif name not in self.names:
                 reason = f"there is no workflow {safe_excerpt(name, 64)}"
-            if not reason:
-                inner = self.read(name)
-                if inner.workflow is None or inner.problems or self._lacks_agents(inner.workflow):
-                    reason = f"the workflow {name} itself has problems"
-                else:
-                    faults = self._nested(inner.workflow, (*path, name))
-                    reason = faults[0].text if faults else ""
-                    inside[node.name] = inner.workflow
+            elif (inner := self.read(name)).workflow is None or inner.problems:
+                reason = f"the workflow {name} itself has problems"
+            else:
+                faults = self._nested(inner.workflow, (*path, name))
+                reason = f"the workflow {name}: {faults[0].text}" if faults else ""
+                inside[node.name] = inner.workflow
             if reason:
-                problems.append(DefinitionProblem(GRAPH_FILE, node.line, reason))
+                problems.append(DefinitionProblem(GRAPH_FILE, f"nodes.{node.name}.workflow: {reason}"))
         return [*problems, *inner_problems(workflow, inside)]
-
-    def _lacks_agents(self, workflow: Workflow) -> bool:
-        return any(True for _ in agent_problems(workflow, self.agents))
-
-    def _texts(self, name: str, problems: list[DefinitionProblem]) -> WorkflowSource:
-        graph, files = "", dict[str, str]()
-        with open_directory(self._path / name) as folder:
-            found = [] if folder is None else sorted(filter(_is_meant, list_names(folder)))
-            if GRAPH_FILE not in found:
-                problems.append(DefinitionProblem(GRAPH_FILE, 1, "is missing"))
-            for file in found[: MAX_NODES + 1]:
-                try:
-                    text = _text(folder, file)
-                except InvalidFile as unfit:
-                    problems.append(DefinitionProblem(file, unfit.line, unfit.reason))
-                    continue
-                if file == GRAPH_FILE:
-                    graph = text
-                else:
-                    files[file] = text
-        return WorkflowSource(graph, files)
-
-
-def _is_whole(problems: Sequence[DefinitionProblem]) -> bool:
-    """Whether the graph itself has no faults, so that missing parts are really missing."""
-    return all(problem.file != GRAPH_FILE for problem in problems)
 
 
 def _is_meant(file: str) -> bool:
@@ -246,21 +229,10 @@ def _is_meant(file: str) -> bool:
 
 
 def _text(folder: int | None, file: str) -> str:
-    found = None if folder is None else read_regular_file(folder, file, MAX_FILE_BYTES + 1)
+    found = None if folder is None else read_whole_file(folder, file, MAX_FILE_BYTES)
     if found is None:
         raise InvalidFile("no longer exists")
-    if found.size > MAX_FILE_BYTES:
-        raise InvalidFile(f"has {found.size} bytes; the limit is {MAX_FILE_BYTES}")
     return decode_text(found)
-
-
-# -- pinned --------------------------------------------------------------------------------------------
-
-
-def _document(name: str, texts: Mapping[str, WorkflowSource]) -> str:
-    workflows = {each: {"graph": text.graph, "files": dict(text.files)} for each, text in texts.items()}
-    encoded = orjson.dumps({"root": name, "workflows": workflows}, option=orjson.OPT_SORT_KEYS)
-    return encoded.decode()
 
 
 @lru_cache(maxsize=64)
@@ -268,22 +240,9 @@ def load_pinned_workflows(document: str) -> Mapping[str, Workflow]:
     """Load the workflows of a pinned document."""
     found: dict[str, Workflow] = {}
     for name, texts in orjson.loads(document)["workflows"].items():
-        reading = WorkflowParser(name, _AnyTool())
-        workflow = reading.workflow(texts["graph"], texts["files"])
-        if workflow is None or reading.problems:
+        # Denying a tool that has since been removed does no harm.
+        workflow, problems = parse_workflow(name, texts["graph"], texts["files"], None)
+        if workflow is None or problems:
             raise WorkflowInvalid(f"a file that this run started with can no longer be read: {name}")
         found[name] = workflow
     return found
-
-
-class _AnyTool(Collection[str]):
-    """Accepts any name: denying a tool that has since been removed does no harm."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0

@@ -36,14 +36,12 @@ class StepBrief:
     mode: ToolMode | None = None
     outcomes: tuple[str, ...] = ()
     tools: ToolPolicy = NO_RESTRICTION
-    agent_line: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowNode:
     name: str
     kind: NodeKind
-    line: int = 1
     title: str = ""
     max_visits: int = DEFAULT_MAX_VISITS
     # For steps.
@@ -56,12 +54,14 @@ class WorkflowNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowEdge:
+    """An edge. `number` counts the edges of the file from 0."""
+
     source: str
     target: str
     label: str = ""
     is_default: bool = False
     condition: EdgeCondition | None = None
-    line: int = 1
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,6 @@ class Workflow:
     # The agent of steps that name none.
     agent: str | None = None
     max_steps: int = DEFAULT_MAX_STEPS
-    agent_line: int = 1
 
     @cached_property
     def _ways(self) -> dict[str, tuple[WorkflowEdge, ...]]:

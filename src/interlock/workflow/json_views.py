@@ -1,5 +1,7 @@
 """Workflows and runs as JSON, for the command line and the page."""
 
+from dataclasses import fields
+from enum import Enum
 from typing import Any
 
 from interlock.workflow.directory import WorkflowCheck
@@ -35,19 +37,8 @@ def workflow_check_json(checked: WorkflowCheck) -> Json:
 
 
 def run_json(run: WorkflowRun) -> Json:
-    return {
-        "run_id": run.session_id,
-        "workflow": run.workflow,
-        "digest": run.digest,
-        "mode": run.mode.value,
-        "status": run.status.value,
-        "outcome": run.outcome,
-        "reason": run.reason,
-        "input": run.input,
-        "started_by": run.started_by,
-        "created_us": run.created_us,
-        "ended_us": run.ended_us,
-    }
+    names = ("workflow", "digest", "mode", "status", "outcome", "reason", "input", "started_by")
+    return {"run_id": run.session_id, **_values(run, *names, "created_us", "ended_us")}
 
 
 def run_state_json(run_state: RunState) -> Json:
@@ -67,24 +58,13 @@ def run_state_json(run_state: RunState) -> Json:
 
 
 def visit_json(visit: NodeVisit) -> Json:
-    return {
-        "number": visit.number,
-        "frame": visit.frame,
-        "node": visit.node,
-        "kind": visit.kind.value,
-        "visit": visit.visit,
-        "status": visit.status.value,
-        "task_id": visit.task_id,
-        "outcome": visit.outcome,
-        "summary": visit.summary,
-        "artifacts": dict(visit.artifacts),
-        "next": visit.next,
-        "label": visit.label,
-        "reason": visit.reason,
-        "retry_of": visit.retry_of,
-        "entered_us": visit.entered_us,
-        "ended_us": visit.ended_us,
-    }
+    hidden = {"session_id", "entered_event"}
+    return _values(visit, *(each.name for each in fields(visit) if each.name not in hidden))
+
+
+def _values(row: WorkflowRun | NodeVisit, *names: str) -> Json:
+    values = ((name, getattr(row, name)) for name in names)
+    return {name: value.value if isinstance(value, Enum) else value for name, value in values}
 
 
 def _states(run_state: RunState) -> list[Json]:
@@ -101,7 +81,7 @@ def _states(run_state: RunState) -> list[Json]:
 
 
 def _node_json(workflow: Workflow, node: WorkflowNode) -> Json:
-    told: Json = {"name": node.name, "kind": node.kind.value, "title": node.title, "line": node.line}
+    told: Json = {"name": node.name, "kind": node.kind.value, "title": node.title}
     if node.kind is NodeKind.step and node.brief is not None:
         told |= {
             "agent": workflow.agent_of(node.name),
@@ -123,5 +103,4 @@ def _edge_json(edge: WorkflowEdge) -> Json:
         "label": edge.label,
         "default": edge.is_default,
         "condition": edge.condition.text if edge.condition else "",
-        "line": edge.line,
     }

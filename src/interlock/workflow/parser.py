@@ -1,4 +1,4 @@
-"""Parses the files of a workflow, and reports each fault with its line.
+"""Reads the files of a workflow into pydantic models, and reports each fault with the path of its key.
 
 All faults are collected. A file with any is not loaded: part of a policy would be wider than the whole.
 """
@@ -7,15 +7,25 @@ import difflib
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from interlock.agent.definitions import DefinitionProblem
-from interlock.agent.front_matter import FrontMatterDocument, FrontMatterEntry, parse_front_matter
-from interlock.agent.regular_files import InvalidFile, strip_comments
-from interlock.agent.tool_policy_keys import TOOL_KEYS, read_tool_policy, split_list, unknown_key_message
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import ErrorDetails
+
+from interlock.agent.front_matter import DefinitionProblem, Header, read_headed_file, split_list
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.text import safe_excerpt
+from interlock.core.validation_faults import describe_fault, key_path
 from interlock.workflow.conditions import EdgeCondition, InvalidCondition, parse_condition
 from interlock.workflow.graph import (
     DEFAULT_MAX_STEPS,
@@ -26,7 +36,6 @@ from interlock.workflow.graph import (
     WorkflowEdge,
     WorkflowNode,
 )
-from interlock.workflow.toml_locations import TomlLocations, find_overlong_key, locate_toml_error
 
 GRAPH_FILE = "workflow.toml"
 SUFFIX = ".md"
@@ -39,297 +48,235 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_ -]{0,39}")
 # Names with another meaning in conditions, which no node may have.
 RESERVED = frozenset({"run", "artifacts", "and", "or", "not", "true", "false", "null"})
 
-_TOP_KEYS = ("description", "start", "agent", "max_steps", "nodes", "edges")
-_NODE_KEYS = ("kind", "title", "max_visits", "workflow", "outcome")
-_EDGE_KEYS = ("from", "to", "label", "default", "condition")
-_BRIEF_KEYS = ("agent", "mode", "outcomes", *TOOL_KEYS)
+# No key of a workflow has as many parts, and `tomllib` takes minutes for one of some thousands.
+_OVERLONG_KEY = re.compile(r"""(?:(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 
-Found = TypeVar("Found", str, int, bool)
-
-
-@dataclass(slots=True)
-class WorkflowParser:
-    """Parses one workflow's files. `problems` collects all faults."""
-
-    name: str
-    known_tools: Collection[str]
-    problems: list[DefinitionProblem] = field(default_factory=list)
-
-    def workflow(self, graph: str, files: Mapping[str, str]) -> Workflow | None:
-        """Parse the workflow; None if the graph is unreadable. With problems it must not be used."""
-        if (line := find_overlong_key(graph)) is not None:
-            self.fault(GRAPH_FILE, line, "a name in this file has too many dots")
-            return None
-        try:
-            document = tomllib.loads(graph)
-        except tomllib.TOMLDecodeError as error:
-            line, reason = locate_toml_error(error, graph)
-            self.fault(GRAPH_FILE, line, f"the file is not TOML: {reason}")
-            return None
-        except (RecursionError, ValueError):
-            self.fault(GRAPH_FILE, 1, "the file cannot be parsed as TOML")
-            return None
-        return _Graph(self, document, TomlLocations(graph), files).workflow()
-
-    def fault(self, file: str, line: int, text: str) -> None:
-        self.problems.append(DefinitionProblem(file, line, text))
+_SENTENCES = {
+    "model_type": "must be a table",
+    "dict_type": "must have a table [nodes.NAME] for each node",
+    "too_short": "must have a table [nodes.NAME] for each node",
+    "list_type": "must be tables: [[edges]]",
+}
 
 
-class _Graph:
-    def __init__(
-        self,
-        reading: WorkflowParser,
-        document: Mapping[str, Any],
-        places: TomlLocations,
-        files: Mapping[str, str],
-    ) -> None:
-        self._reading = reading
-        self._document = document
-        self._places = places
-        self._files = files
+def parse_workflow(
+    name: str, graph: str, files: Mapping[str, str], known_tools: Collection[str] | None
+) -> tuple[Workflow | None, list[DefinitionProblem]]:
+    """The workflow and its problems: with any it must not be used, and it is None if the graph has some.
 
-    def workflow(self) -> Workflow:
-        top = self._document
-        self._known_keys((), top, _TOP_KEYS)
-        description = self._value((), top, "description", str, "")
-        if not description.strip():
-            self._fault(("description",), "description is missing: describe the workflow's purpose")
-        nodes = self._nodes()
-        start = self._value((), top, "start", str, "")
-        if start not in nodes:
-            self._fault(("start",), f"start must name a node{_near(start, nodes)}")
-        self._stray_files(nodes)
-        return Workflow(
-            name=self._reading.name,
-            description=" ".join(description.split())[:MAX_LINE_CHARS],
-            start=start,
-            nodes=nodes,
-            edges=self._edges(nodes),
-            agent=self._value((), top, "agent", str, "") or None,
-            max_steps=self._count((), top, "max_steps", DEFAULT_MAX_STEPS, HIGHEST_STEPS),
-            agent_line=self._places.line("agent"),
-        )
-
-    # -- nodes --
-
-    def _nodes(self) -> dict[str, WorkflowNode]:
-        tables = self._document.get("nodes")
-        if not isinstance(tables, dict) or not tables:
-            self._fault(("nodes",), "there are no nodes: write a table [nodes.NAME] for each")
-            return {}
-        if len(tables) > MAX_NODES:
-            self._fault(("nodes",), f"there are {len(tables)} nodes; the limit is {MAX_NODES}")
-        found = (self._node(name, table) for name, table in list(tables.items())[:MAX_NODES])
-        return {node.name: node for node in found if node is not None}
-
-    def _node(self, name: str, table: Any) -> WorkflowNode | None:
-        place = ("nodes", name)
-        if not NAME.fullmatch(name) or name in RESERVED:
-            self._fault(
-                place,
-                f"'{safe_excerpt(name, 60)}' is not a valid node name: use lower-case letters, digits, _",
-            )
-            return None
-        if not isinstance(table, dict):
-            self._fault(place, f"nodes.{name} must be a table: [nodes.{name}]")
-            return None
-        self._known_keys(place, table, _NODE_KEYS)
-        word = self._value(place, table, "kind", str, "")
-        if word not in NodeKind.__members__:
-            self._fault((*place, "kind"), f"kind must be one of {', '.join(NodeKind)}")
-            return None
-        kind = NodeKind(word)
-        workflow = self._value(place, table, "workflow", str, "")
-        if kind is NodeKind.subworkflow and not workflow:
-            self._fault(place, f"{name} needs workflow = the name of the workflow to run")
-        if kind is not NodeKind.subworkflow and "workflow" in table:
-            self._fault(
-                (*place, "workflow"), f"only a subworkflow can name a workflow, but {name} is a {kind}"
-            )
-        if kind is not NodeKind.end and "outcome" in table:
-            self._fault((*place, "outcome"), f"only an end can have an outcome, but {name} is a {kind}")
-        return WorkflowNode(
-            name=name,
-            kind=kind,
-            line=self._places.line(*place),
-            title=self._value(place, table, "title", str, "")[:MAX_LINE_CHARS],
-            max_visits=self._count(place, table, "max_visits", DEFAULT_MAX_VISITS, HIGHEST_VISITS),
-            brief=self._brief(name) if kind is NodeKind.step else None,
-            workflow=workflow,
-            outcome=self._label(place, table, "outcome") or (name if kind is NodeKind.end else ""),
-        )
-
-    def _brief(self, name: str) -> StepBrief | None:
-        file = f"{name}{SUFFIX}"
-        if file not in self._files:
-            self._fault(("nodes", name), f"the step {name} has no file {file} in this folder")
-            return None
-        return parse_brief(self._reading, file, self._files[file])
-
-    def _stray_files(self, nodes: Mapping[str, WorkflowNode]) -> None:
-        for file in sorted(self._files):
-            name = file.removesuffix(SUFFIX)
-            if name not in nodes or nodes[name].kind is not NodeKind.step:
-                self._reading.fault(file, 1, f"belongs to no step of this workflow{_near(name, nodes)}")
-
-    # -- edges --
-
-    def _edges(self, nodes: Mapping[str, WorkflowNode]) -> tuple[WorkflowEdge, ...]:
-        tables = self._document.get("edges", [])
-        if not isinstance(tables, list):
-            self._fault(("edges",), "write edges as tables: [[edges]]")
-            return ()
-        if len(tables) > MAX_EDGES:
-            self._fault(("edges",), f"there are {len(tables)} edges; the limit is {MAX_EDGES}")
-        found = (self._edge(number, table, nodes) for number, table in enumerate(tables[:MAX_EDGES]))
-        return tuple(edge for edge in found if edge is not None)
-
-    def _edge(self, number: int, table: Any, nodes: Mapping[str, WorkflowNode]) -> WorkflowEdge | None:
-        place = ("edges", number)
-        if not isinstance(table, dict):
-            self._fault(place, "write an edge as a table: [[edges]]")
-            return None
-        self._known_keys(place, table, _EDGE_KEYS)
-        ends = [self._value(place, table, key, str, "") for key in ("from", "to")]
-        for key, end in zip(("from", "to"), ends, strict=True):
-            if end not in nodes:
-                self._fault((*place, key), f"{key} must name a node{_near(end, nodes)}")
-        if not all(end in nodes for end in ends):
-            return None
-        return WorkflowEdge(
-            source=ends[0],
-            target=ends[1],
-            label=self._label(place, table, "label"),
-            is_default=self._value(place, table, "default", bool, default=False),
-            condition=self._condition(place, table, nodes),
-            line=self._places.line(*place),
-        )
-
-    def _condition(
-        self, place: tuple[str | int, ...], table: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]
-    ) -> EdgeCondition | None:
-        text = self._value(place, table, "condition", str, "")
-        if "condition" not in table:
-            return None
-        try:
-            condition = parse_condition(text)
-        except InvalidCondition as malformed:
-            self._fault((*place, "condition"), f"condition: {malformed}")
-            return None
-        for name in sorted(condition.names):
-            if reason := _unknown_name(name, nodes):
-                self._fault((*place, "condition"), f"condition: {reason}")
-        return condition
-
-    # -- values --
-
-    def _known_keys(
-        self, place: tuple[str | int, ...], table: Mapping[str, Any], known: Collection[str]
-    ) -> None:
-        for key in table:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
-                self._fault((*place, key), f"there is no key {safe_excerpt(key, 60)} here{hint}")
-
-    def _value(
-        self,
-        place: tuple[str | int, ...],
-        table: Mapping[str, Any],
-        key: str,
-        kind: type[Found],
-        default: Found,
-    ) -> Found:
-        value = table.get(key, default)
-        if type(value) is kind:
-            return value
-        word = {str: "a text in quotes", int: "a whole number", bool: "true or false"}[kind]
-        self._fault((*place, key), f"{key} must be {word}")
-        return default
-
-    def _count(
-        self, place: tuple[str | int, ...], table: Mapping[str, Any], key: str, default: int, highest: int
-    ) -> int:
-        value = self._value(place, table, key, int, default)
-        if not 1 <= value <= highest:
-            self._fault((*place, key), f"{key} must be from 1 to {highest}")
-            return default
-        return value
-
-    def _label(self, place: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> str:
-        value = self._value(place, table, key, str, "")
-        if value and not LABEL.fullmatch(value):
-            self._fault((*place, key), f"{key} can have at most 40 letters, digits, spaces, - and _")
-            return ""
-        return value
-
-    def _fault(self, place: tuple[str | int, ...], text: str) -> None:
-        self._reading.fault(GRAPH_FILE, self._places.line(*place), text)
+    Without `known_tools`, denied tools need not exist.
+    """
+    if _OVERLONG_KEY.search(graph):
+        return None, [_graph_problem("a name in this file has too many dots")]
+    try:
+        document = tomllib.loads(graph)
+    except tomllib.TOMLDecodeError as error:
+        return None, [_graph_problem(f"the file is not TOML: {error}")]
+    except (RecursionError, ValueError):
+        return None, [_graph_problem("the file cannot be parsed as TOML")]
+    nodes = document.get("nodes")
+    nodes = nodes if isinstance(nodes, dict) else {}
+    steps = [name for name, each in nodes.items() if isinstance(each, dict) and each.get("kind") == "step"]
+    parsed, problems = None, list[DefinitionProblem]()
+    try:
+        parsed = _WorkflowTable.model_validate(document, context=frozenset(nodes))
+    except ValidationError as error:
+        problems += [_graph_problem(_sentence(each)) for each in error.errors(include_url=False)]
+    briefs: dict[str, StepBrief] = {}
+    for step in steps[:MAX_NODES]:
+        if (text := files.get(step + SUFFIX)) is None:
+            problems.append(_graph_problem(f"nodes.{safe_excerpt(step, 60)} has no file {step}{SUFFIX}"))
+            continue
+        briefs[step], faults = _parse_brief(step + SUFFIX, text, known_tools)
+        problems += faults
+    for file in sorted(files.keys() - {step + SUFFIX for step in steps}):
+        hint = _near(file.removesuffix(SUFFIX), nodes)
+        problems.append(DefinitionProblem(file, f"belongs to no step of this workflow{hint}"))
+    return None if parsed is None else _workflow(name, parsed, briefs), problems
 
 
-def _near(name: str, nodes: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, nodes, n=1)
+def _graph_problem(text: str) -> DefinitionProblem:
+    return DefinitionProblem(GRAPH_FILE, text)
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]}?" if near else f" (got '{safe_excerpt(name, 60)}')"
 
 
-def _unknown_name(path: tuple[str, ...], nodes: Mapping[str, WorkflowNode]) -> str:
-    """The error for a name other than `NODE.outcome`, `NODE.visits`, `artifacts.NAME`, `run.steps`."""
-    if len(path) == 2 and (path[0] == "artifacts" or path == ("run", "steps")):
-        return ""
-    if len(path) == 2 and path[0] in nodes and path[1] in {"outcome", "visits"}:
-        return ""
-    return f"{'.'.join(path)} is not one of NODE.outcome, NODE.visits, artifacts.NAME, run.steps"
+# -- the graph -----------------------------------------------------------------------------------------
+
+
+def _node_name(name: str) -> str:
+    if not NAME.fullmatch(name) or name in RESERVED:
+        raise ValueError("is not a valid node name: use lower-case letters, digits, _")
+    return name
+
+
+def _node_reference(name: str, info: ValidationInfo) -> str:
+    nodes: Collection[str] = info.context or ()
+    if name not in nodes:
+        raise ValueError(f"must name a node{_near(name, nodes)}")
+    return name
+
+
+def _label(text: str) -> str:
+    if text and not LABEL.fullmatch(text):
+        raise ValueError("can have at most 40 letters, digits, spaces, - and _")
+    return text
+
+
+def _condition(text: Any, info: ValidationInfo) -> EdgeCondition:
+    if not isinstance(text, str):
+        raise ValueError("must be a text")
+    try:
+        condition = parse_condition(text)
+    except InvalidCondition as malformed:
+        raise ValueError(f"is not a condition: {malformed}") from None
+    nodes: Collection[str] = info.context or ()
+    for path in sorted(condition.names):
+        is_of_node = len(path) == 2 and path[0] in nodes and path[1] in {"outcome", "visits"}
+        is_artifact = len(path) == 2 and path[0] == "artifacts" and NAME.fullmatch(path[1])
+        if not (is_of_node or is_artifact or path == ("run", "steps")):
+            known = "NODE.outcome, NODE.visits, artifacts.NAME, run.steps"
+            raise ValueError(
+                f"is not a condition: {safe_excerpt('.'.join(path), 90)} is not one of {known}"
+            )
+    return condition
+
+
+NodeReference = Annotated[str, AfterValidator(_node_reference)]
+Label = Annotated[str, AfterValidator(_label)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _NodeTable(_Table):
+    kind: NodeKind = Field(strict=False)
+    title: str = ""
+    max_visits: int = Field(DEFAULT_MAX_VISITS, ge=1, le=HIGHEST_VISITS)
+    workflow: str = Field("", validate_default=True)
+    outcome: Label = ""
+
+    @field_validator("workflow")
+    @classmethod
+    def _of_a_subworkflow(cls, workflow: str, info: ValidationInfo) -> str:
+        kind = info.data.get("kind")
+        if kind is NodeKind.subworkflow and not workflow:
+            raise ValueError("must be the name of the workflow to run")
+        if workflow and kind not in {NodeKind.subworkflow, None}:
+            raise ValueError(f"is only for subworkflows; this is a {kind}")
+        return workflow
+
+    @field_validator("outcome")
+    @classmethod
+    def _of_an_end(cls, outcome: str, info: ValidationInfo) -> str:
+        if (kind := info.data.get("kind")) not in {NodeKind.end, None}:
+            raise ValueError(f"is only for ends; this is a {kind}")
+        return outcome
+
+
+class _EdgeTable(_Table):
+    source: NodeReference = Field(alias="from")
+    target: NodeReference = Field(alias="to")
+    label: Label = ""
+    is_default: bool = Field(default=False, alias="default")
+    condition: Annotated[InstanceOf[EdgeCondition] | None, BeforeValidator(_condition)] = None
+
+
+class _WorkflowTable(_Table):
+    """`workflow.toml`. The validation context is the names of its nodes."""
+
+    description: str
+    start: NodeReference
+    agent: str = ""
+    max_steps: int = Field(DEFAULT_MAX_STEPS, ge=1, le=HIGHEST_STEPS)
+    nodes: dict[Annotated[str, AfterValidator(_node_name)], _NodeTable] = Field(
+        min_length=1, max_length=MAX_NODES
+    )
+    edges: list[_EdgeTable] = Field(default=[], max_length=MAX_EDGES)
+
+    @field_validator("description")
+    @classmethod
+    def _describes(cls, text: str) -> str:
+        if not text.strip():
+            raise ValueError("is missing: describe the workflow's purpose")
+        return " ".join(text.split())[:MAX_LINE_CHARS]
+
+
+def _sentence(fault: ErrorDetails) -> str:
+    """The fault after the path of its key: `nodes.review.max_visits must be at least 1`."""
+    *table, key = fault["loc"] or ("",)
+    sentence = f"{key_path(fault['loc'])} {describe_fault(fault, _SENTENCES) or fault['msg']}"
+    if fault["type"] != "extra_forbidden":
+        return sentence
+    tables: dict[Any, type[_Table]] = {"nodes": _NodeTable, "edges": _EdgeTable}
+    model = tables[table[0]] if table else _WorkflowTable
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    near = difflib.get_close_matches(str(key), known, n=1)
+    return sentence + (f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})")
+
+
+def _workflow(name: str, parsed: _WorkflowTable, briefs: Mapping[str, StepBrief]) -> Workflow:
+    nodes = {
+        each: WorkflowNode(
+            name=each,
+            kind=table.kind,
+            title=table.title[:MAX_LINE_CHARS],
+            max_visits=table.max_visits,
+            brief=briefs.get(each),
+            workflow=table.workflow,
+            outcome=table.outcome or (each if table.kind is NodeKind.end else ""),
+        )
+        for each, table in parsed.nodes.items()
+    }
+    edges = (WorkflowEdge(**dict(edge), number=number) for number, edge in enumerate(parsed.edges))
+    return Workflow(
+        name=name,
+        description=parsed.description,
+        start=parsed.start,
+        nodes=nodes,
+        edges=tuple(edges),
+        agent=parsed.agent or None,
+        max_steps=parsed.max_steps,
+    )
 
 
 # -- a step's file -------------------------------------------------------------------------------------
 
 
-def parse_brief(reading: WorkflowParser, file: str, text: str) -> StepBrief | None:
-    try:
-        headed = (
-            parse_front_matter(text) if text.startswith("---") else FrontMatterDocument((), text, 1, ())
-        )
-    except InvalidFile as unfit:
-        reading.fault(file, unfit.line, unfit.reason)
-        return None
-    policy, faults = read_tool_policy(headed.entries, reading.known_tools)
-    for fault in (*headed.faults, *faults):
-        reading.fault(file, fault.line, fault.text)
-    for entry in headed.entries:
-        if entry.key not in _BRIEF_KEYS:
-            reading.fault(file, entry.line, unknown_key_message(entry.key, _BRIEF_KEYS))
-    body = strip_comments(headed.body)
-    if not body:
-        reading.fault(file, headed.body_line, "the brief is missing: describe what to do in this step")
-    given = {entry.key: entry for entry in headed.entries}
-    return StepBrief(
-        text=body,
-        agent=given["agent"].value if "agent" in given else None,
-        mode=_mode(reading, file, given.get("mode")),
-        outcomes=_outcomes(reading, file, given.get("outcomes")),
-        tools=policy,
-        agent_line=given["agent"].line if "agent" in given else 1,
+class _StepHeader(Header):
+    agent: str | None = None
+    mode: ToolMode | None = None
+    outcomes: tuple[str, ...] = ()
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _mode(cls, text: str) -> ToolMode:
+        try:
+            return parse_mode(text)
+        except ValueError as error:
+            raise ValueError(f"is unknown: {safe_excerpt(str(error), 200)}") from None
+
+    @field_validator("outcomes", mode="before")
+    @classmethod
+    def _outcomes(cls, text: str) -> tuple[str, ...]:
+        words = tuple(dict.fromkeys(split_list(text)))
+        if any(not LABEL.fullmatch(word) for word in words):
+            raise ValueError("can have at most 40 letters, digits, - and _ each")
+        return words
+
+
+_NO_BRIEF = "the brief is missing: describe what to do in this step"
+
+
+def _parse_brief(
+    file: str, text: str, known_tools: Collection[str] | None
+) -> tuple[StepBrief, tuple[DefinitionProblem, ...]]:
+    read = read_headed_file(
+        file, text, _StepHeader, known_tools, no_body=_NO_BRIEF, is_header_optional=True
     )
-
-
-def _mode(reading: WorkflowParser, file: str, entry: FrontMatterEntry | None) -> ToolMode | None:
-    if entry is None:
-        return None
-    try:
-        return parse_mode(entry.value)
-    except ValueError as error:
-        reading.fault(file, entry.line, f"mode: {safe_excerpt(str(error), 200)}")
-        return None
-
-
-def _outcomes(reading: WorkflowParser, file: str, entry: FrontMatterEntry | None) -> tuple[str, ...]:
-    if entry is None:
-        return ()
-    try:
-        words = tuple(dict.fromkeys(split_list(entry.value)))
-    except ValueError as error:
-        reading.fault(file, entry.line, f"outcomes {error}")
-        return ()
-    if any(not LABEL.fullmatch(word) for word in words):
-        reading.fault(file, entry.line, "each outcome can have at most 40 letters, digits, - and _")
-    return words
+    head = read.header or _StepHeader()
+    return StepBrief(read.body, head.agent, head.mode, head.outcomes, head.tools), read.problems

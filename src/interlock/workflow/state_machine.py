@@ -258,8 +258,8 @@ class RunStateMachine:
             return f"no edge from {place.node} matches the outcome '{outcome}' now"
         holding = [edge for edge in open_ways if edge.condition is not None and not edge.label]
         if len(holding) > 1:
-            lines = " and ".join(str(edge.line) for edge in holding)
-            return f"more than one condition holds at {place.node} (lines {lines}); only one may hold"
+            targets = " and ".join(edge.target for edge in holding)
+            return f"more than one condition holds at {place.node} (to {targets}); only one may hold"
         if holding:
             return holding[0]
         default = [edge for edge in open_ways if edge.is_default]

@@ -216,9 +216,8 @@ async def test_an_event_that_is_visible_after_later_ones_is_found(store, process
 async def test_what_takes_a_look_at_earlier_events_is_read(store, process):
     session = await new_session(store)
     subscriber = await process.follow(session, after=1)
-    await process.log.append(
-        session, started(), turn(1, "", [{"id": "c", "name": "bash", "arguments": "{}"}])
-    )
+    call = {"id": "c", "name": "bash", "arguments": "{}"}
+    await process.log.append(session, started(), turn(1, "", [call]), scope=TASK)
     message = store.sessions.draft(Role.tool, "{}", tool_call_id="c")
     await process.log.append(session, message.event(), scope=TASK)
     await process.log.append(session, store.sessions.draft(Role.assistant, "Kept").event(), scope=TASK)

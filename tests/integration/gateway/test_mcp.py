@@ -1,6 +1,6 @@
 """Foreign tools over a real socket, as the page asks for them."""
 
-from interlock.wiring import mcp_servers
+from interlock.gates.mcp_administration import AddServerRequest
 from tests.harness.mcp import HOSTILE, QUICK, SERVERS
 from tests.integration.gateway.test_methods import refused
 
@@ -11,10 +11,8 @@ async def mcp_house(open_harness, tmp_path, behaviour: str = "well", **more: str
     harness = await open_harness(**{"TOOL_ALLOWED_ROOTS": str(root), "SESSION_OPEN_MODES": "chat"} | more)
     state = (f"STATE={root / 'state'}",) if behaviour == "rug-pull" else ()
     command = (*QUICK, str(HOSTILE), behaviour)
-    wish = mcp_servers.AddServerRequest(
-        id="echoes", command=command, environment=state, readable=(SERVERS,)
-    )
-    await mcp_servers.add(harness.agent_runtime.runtime, wish, who="local:operator")
+    wish = AddServerRequest(id="echoes", command=command, environment=state, readable=(SERVERS,))
+    await harness.agent_runtime.runtime.mcp_servers.add(wish, who="local:operator")
     return harness, await harness.connect()
 
 

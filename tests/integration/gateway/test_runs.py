@@ -60,9 +60,9 @@ async def test_what_cannot_be_is_refused_with_its_code(open_harness, tmp_path):
     (harness.agent_runtime.runs.folder.path / EXAMPLE.name / "build.md").unlink()
     broken = await refused(client, "runs.start", workflow="plan_build_review")
     assert broken.code == "WORKFLOW_INVALID"
-    assert "workflow.toml:10: the step build has no file build.md" in broken.message
+    assert "workflow.toml: nodes.build has no file build.md" in broken.message
     got = await client.ask("workflows.get", name="plan_build_review")
-    assert [problem["line"] for problem in got["problems"]] == [10]
+    assert [(problem["file"], problem["line"]) for problem in got["problems"]] == [("workflow.toml", None)]
 
 
 async def test_a_run_that_cannot_be_begun_leaves_no_session_behind(open_harness, tmp_path):

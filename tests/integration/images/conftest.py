@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from pydantic import SecretStr
 
-from interlock.config.image_endpoint import ImageEndpoint
+from interlock.config.image import ImageEndpoint
 from interlock.tools.media import progress
 from interlock.tools.result import ToolResult
 from tests.harness.image_server import KEY, MODEL, ImageServer

@@ -8,10 +8,10 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.core.errors import BadUsage, ErrorCode, UserError
 from interlock.gates.gate import ToolCall
+from interlock.gates.mcp_administration import ClassifyRequest
 from interlock.gates.runner import CallContext
 from interlock.policy.policy_fields import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
 from interlock.tools.mcp import connection_pool, service
-from interlock.wiring import mcp_servers
 from tests.harness.mcp import HOSTILE, QUICK, WHO, McpHarness, open_mcp_harness
 
 
@@ -160,7 +160,7 @@ async def test_the_hints_of_a_server_are_shown_and_change_nothing(harness: McpHa
 async def test_a_class_that_is_taken_away_holds_no_longer_within_the_same_turn(harness: McpHarness):
     await harness.ready("well")
     authority = await harness.runtime.authority(ToolMode.coding)
-    await mcp_servers.remove(harness.runtime, "bad", "echo", who=WHO)
+    await harness.runtime.mcp_servers.remove("bad", "echo", who=WHO)
     call = ToolCall("late", "bad__echo", {"text": "x"})
     late = await harness.runtime.runner.call(call, authority, CallContext(harness.session_id))
     assert late.failure.error_code is ErrorCode.MODE_DENIED
@@ -174,9 +174,9 @@ async def test_a_class_that_is_taken_away_holds_no_longer_within_the_same_turn(h
 async def test_a_removed_server_is_gone_with_its_tools_and_its_process(harness: McpHarness):
     await harness.ready("well")
     assert (await harness.call("bad__echo", text="x")).ok
-    await mcp_servers.remove(harness.runtime, "bad", None, who=WHO)
+    await harness.runtime.mcp_servers.remove("bad", None, who=WHO)
     assert (await harness.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_FOUND
-    assert (await mcp_servers.list_servers(harness.runtime))["servers"] == []
+    assert (await harness.runtime.mcp_servers.servers())["servers"] == []
     assert [event["who"] for event in await harness.flushed("mcp.server_removed")] == [WHO]
 
 
@@ -188,11 +188,9 @@ async def test_a_page_can_class_what_was_looked_at_for_open_modes_and_vouch_for_
     digest = tools["echo"]["hash"]
 
     async def class_it(**wish):
-        wish = mcp_servers.ClassifyRequest(
-            **{"effect": "read", "modes": ("coding",), "hash": digest, **wish}
-        )
-        return await mcp_servers.allow(
-            harness.runtime, "bad", "echo", wish, who="page:ann", is_operator=False
+        wish = ClassifyRequest(**{"effect": "read", "modes": ("coding",), "hash": digest, **wish})
+        return await harness.runtime.mcp_servers.allow(
+            "bad", "echo", wish, who="page:ann", is_operator=False
         )
 
     with pytest.raises(BadUsage, match="vouch"):
@@ -212,25 +210,25 @@ async def test_a_page_can_class_what_was_looked_at_for_open_modes_and_vouch_for_
 async def test_from_afar_a_server_is_started_only_where_the_policy_lists_it(harness: McpHarness):
     await harness.add_hostile("well")
     with pytest.raises(UserError, match=r"tools\.mcp\.enabled"):
-        await mcp_servers.inspect(harness.runtime, "bad", is_operator=False)
+        await harness.runtime.mcp_servers.inspect("bad", is_operator=False)
     await harness.switch_on("other")
     with pytest.raises(UserError, match="allowed_servers"):
-        await mcp_servers.inspect(harness.runtime, "bad", is_operator=False)
+        await harness.runtime.mcp_servers.inspect("bad", is_operator=False)
     assert await harness.flushed("mcp.server_started") == []
     await harness.switch_on("bad")
-    assert (await mcp_servers.inspect(harness.runtime, "bad", is_operator=False))["offered"]
+    assert (await harness.runtime.mcp_servers.inspect("bad", is_operator=False))["offered"]
 
 
 async def test_two_processes_see_the_same_classes(harness: McpHarness, tmp_path, monkeypatch):
     await harness.ready("well")
     async with open_mcp_harness(tmp_path, monkeypatch) as other:
         assert await other.exposed() == {"bad__echo"}
-        await mcp_servers.remove(harness.runtime, "bad", "echo", who=WHO)
+        await harness.runtime.mcp_servers.remove("bad", "echo", who=WHO)
         assert await other.exposed() == set()
         assert (await other.call("bad__echo")).failure.error_code is ErrorCode.MODE_DENIED
         await harness.allow("bad", "echo")
         assert (await other.call("bad__echo", text="x")).ok
-        await mcp_servers.remove(harness.runtime, "bad", None, who=WHO)
+        await harness.runtime.mcp_servers.remove("bad", None, who=WHO)
         assert (await other.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_FOUND
         for _ in range(200):
             if not other.runtime.mcp._hub._lines:
@@ -282,7 +280,7 @@ async def test_a_folder_that_is_opened_later_closes_a_server_in_it(harness: McpH
     servers.grounds = replace(servers.grounds, roots=(HOSTILE.parent,))
     with pytest.raises(UserError, match="must not be run"):
         await harness.inspect("bad")
-    (server,) = (await mcp_servers.list_servers(harness.runtime))["servers"]
+    (server,) = (await harness.runtime.mcp_servers.servers())["servers"]
     assert "must not be run" in server["unavailable"]
 
 
@@ -318,7 +316,7 @@ async def test_a_class_names_the_definition_that_was_looked_at(harness: McpHarne
     digest = (await harness.inspect("bad"))["echo"]["hash"]
     with pytest.raises(BadUsage, match="at least 12"):
         await harness.allow("bad", "echo", hash=digest[:chars])
-    (server,) = (await mcp_servers.list_servers(harness.runtime))["servers"]
+    (server,) = (await harness.runtime.mcp_servers.servers())["servers"]
     (step,) = [step for step in server["next"] if "mcp allow bad echo " in step]
     assert f"--hash {digest[:12]}" in step
     assert "--effect read" not in step

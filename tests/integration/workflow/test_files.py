@@ -2,7 +2,6 @@
 
 import pytest
 
-from interlock.agent.prompt_builder import EarlierPromptInputs
 from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionNotFound
 from interlock.workflow.directory import WorkflowInvalid
@@ -22,10 +21,8 @@ async def test_a_run_goes_on_with_the_files_it_began_with(tmp_path, monkeypatch)
         await harness.agent_runtime.runtime.questions.answer(question, {"confirmed": True}, who="ada")
         await harness.work(session)
         await harness.agent_runtime.runs.resume(session, who="ada")
-        inputs = await harness.agent_runtime.prompts._inputs_of(
-            session, ToolMode.coding, EarlierPromptInputs()
-        )
-        assert inputs.node_brief == "The brief of then."
+        prompt = await harness.agent_runtime.prompts.prepare(session, ToolMode.coding)
+        assert prompt.inputs.node_brief == "The brief of then."
         done = await harness.work(session)
         assert (done.run.status, done.steps) == (RunStatus.done, 2)
 

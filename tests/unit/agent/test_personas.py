@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.definitions import (
-    KEYS,
     MAX_AGENT_BYTES,
     MAX_AGENTS,
     AgentChangedSinceStart,
     AgentDefinition,
     AgentDirectory,
+    AgentHeader,
     AgentInvalid,
     AgentNotFound,
 )
+from interlock.agent.front_matter import header_keys
 from interlock.config.modes import ToolMode
 from interlock.policy.authority import AuthorityCache, effective_policy
 from interlock.policy.authority_inputs import AuthorityInputs, Capabilities
@@ -31,6 +32,7 @@ REGISTRY = build_registry()
 TOOLS = {entry.tool.name for entry in REGISTRY} | set(REGISTRY.aliases())
 EVERYTHING = Capabilities(present=frozenset(need for entry in REGISTRY for need in entry.tool.needs))
 CACHE = AuthorityCache(REGISTRY)
+KEYS = header_keys(AgentHeader)
 GOOD = """---
 # A comment of its own line.
 name: reviewer

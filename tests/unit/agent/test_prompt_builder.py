@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from interlock.agent.definitions import AgentChangedSinceStart, AgentDefinition
+from interlock.agent.definitions import AgentDefinition
 from interlock.agent.policy_text import render_policy
 from interlock.agent.prompt_builder import (
     IDENTITY,
-    EarlierPromptInputs,
     PromptBuilder,
     PromptInputs,
     SessionPrompt,
@@ -75,15 +74,18 @@ class Desk:
     """A session's circumstances, as a test sets them."""
 
     def __init__(self, folder, kind=SessionKind.chat, secrets=()) -> None:
-        self.given = PromptInputs(kind, authority_in(ToolMode.chat_safe))
+        self.given = PromptInputs(kind)
         self.settings = SETTINGS
         self.now = MORNING
         redact = Redactor(secrets).text
-        self.builder = PromptBuilder(self.inputs, WorkspaceFiles(folder, redact), redact, lambda: self.now)
+        self.builder = PromptBuilder(self, WorkspaceFiles(folder, redact), redact, lambda: self.now)
 
-    async def inputs(self, session_id: str, mode: ToolMode, earlier: EarlierPromptInputs) -> PromptInputs:
-        agent = self.given.agent.tools if self.given.agent else NO_RESTRICTION
-        return replace(self.given, authority=authority_in(mode, self.settings, agent=agent))
+    async def begin(self, session_id, mode, pin, who) -> PromptInputs:
+        return self.given
+
+    async def authority(self, session_id: str, mode: ToolMode, inputs: PromptInputs) -> Authority:
+        agent = inputs.agent.tools if inputs.agent else NO_RESTRICTION
+        return authority_in(mode, self.settings, agent=agent)
 
     async def prompt(self, mode: ToolMode = ToolMode.chat_safe) -> SessionPrompt:
         return await self.builder.prepare("s_1", mode)
@@ -317,29 +319,22 @@ async def test_a_task_keeps_its_files_and_gets_the_newest_policy(desk, tmp_path)
     assert "the second rules" in (await desk.prompt(ToolMode.coding)).text
 
 
-async def test_a_task_does_not_go_on_with_another_agent(desk):
-    desk.given = replace(desk.given, kind=SessionKind.agent, agent=REVIEWER)
-    began = await desk.prompt(ToolMode.chat)
-    for other in (replace(REVIEWER, persona="You now obey.", sha256="1" * 64), replace(REVIEWER, name="b")):
-        desk.given = replace(desk.given, agent=other)
-        with pytest.raises(AgentChangedSinceStart, match="start a new task"):
-            await desk.builder.renew(began)
-
-
-async def test_the_steps_of_a_run_may_each_have_their_agent(desk):
+async def test_a_task_keeps_its_agent_and_its_brief(desk):
     desk.given = replace(desk.given, kind=SessionKind.run, agent=REVIEWER, node_brief="first")
     began = await desk.prompt(ToolMode.chat)
-    desk.given = replace(desk.given, agent=None, node_brief="second")
+    desk.given = replace(desk.given, agent=replace(REVIEWER, persona="You now obey."), node_brief="second")
+    desk.settings = ToolPolicy(denied_tools=frozenset({"bash"}))
     renewed = await desk.builder.renew(began)
-    assert "NODE_BRIEF:\nsecond" in renewed.text
-    assert "Persona" not in renewed.text
+    assert renewed is not began
+    assert "NODE_BRIEF:\nfirst" in renewed.text
+    assert REVIEWER.persona in renewed.text
 
 
 async def test_an_authority_of_another_mode_is_refused(desk):
-    async def lying(session_id, mode, earlier):
-        return PromptInputs(SessionKind.chat, authority_in(ToolMode.coding))
+    async def lying(session_id, mode, inputs):
+        return authority_in(ToolMode.coding)
 
-    desk.builder._inputs_of = lying
+    desk.authority = lying
     with pytest.raises(ValueError, match="chat_safe"):
         await desk.builder.build("s_1", ToolMode.chat_safe)
     prompt = await desk.builder.prepare("s_1", ToolMode.coding)
@@ -353,10 +348,11 @@ async def test_a_persona_without_its_policy_is_refused(desk):
     """Whoever wires an agent and forgets its policy gets no prompt at all."""
     strict = replace(REVIEWER, tools=ToolPolicy(fs=FsPolicy(enabled=False)))
 
-    async def forgetful(session_id, mode, earlier):
-        return PromptInputs(SessionKind.agent, authority_in(mode), strict)
+    async def forgetful(session_id, mode, inputs):
+        return authority_in(mode)
 
-    desk.builder._inputs_of = forgetful
+    desk.given = PromptInputs(SessionKind.agent, strict)
+    desk.authority = forgetful
     with pytest.raises(ValueError, match="policy of the agent reviewer"):
         await desk.builder.build("s_1", ToolMode.chat)
 
@@ -384,9 +380,7 @@ async def test_no_secret_reaches_the_model_by_any_layer(tmp_path):
         (tmp_path / name).write_text(f"it is {SECRET} for {name}")
     leaking = replace(REVIEWER, persona=f"say {SECRET}")
     for kind in SessionKind:
-        desk.given = PromptInputs(
-            kind, desk.given.authority, leaking, "", f"directive {SECRET}", f"brief {SECRET}"
-        )
+        desk.given = PromptInputs(kind, leaking, "", f"directive {SECRET}", f"brief {SECRET}")
         text = (await desk.prompt()).text
         assert SECRET not in text
         assert MARK in text

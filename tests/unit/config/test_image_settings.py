@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.config.image_endpoint import ImageEndpoint, image_endpoint
+from interlock.config.image import ImageEndpoint, image_endpoint
 from interlock.config.settings import load_settings
 from interlock.config.settings_report import MASK, describe_settings, secrets_of
 from interlock.wiring import ceiling
@@ -14,7 +14,8 @@ OWN, CHAT = "sk-images-only-1234", "sk-chat-only-5678"
 def found(monkeypatch, **variables: str) -> ImageEndpoint | str:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return image_endpoint(load_settings())
+    settings = load_settings()
+    return image_endpoint(settings.image, settings.openai)
 
 
 def key_of(endpoint: ImageEndpoint | str) -> str | None:

@@ -14,7 +14,6 @@ from interlock.models.json_reply import (
     InvalidReply,
     JsonCall,
     JsonReply,
-    StreamingAnswerParser,
     parse_json_reply,
 )
 from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
@@ -63,7 +62,9 @@ TOOLS = orjson.dumps(
     ],
 )
 def test_an_object_alone_or_alone_in_one_fence_is_a_call(text):
-    assert parse_json_reply(text) == JsonReply((JsonCall("read_file", '{"path": "a"}'),))
+    assert parse_json_reply(text) == JsonReply(
+        tool_calls=[JsonCall(name="read_file", arguments={"path": "a"})]
+    )
 
 
 QUOTING = [
@@ -105,22 +106,26 @@ def test_a_model_that_quoted_an_object_is_asked_for_its_answer_and_nothing_is_ca
     [
         json.dumps({"tool_calls": [], "final_answer": f"The ticket says {CALLING}"}),
         json.dumps({"final_answer": f"The ticket says {CALLING}", "tool_calls": []}),
-        # Not escaped: what was shown as the answer stays the answer.
+        # Not escaped, or not alone: asked for again.
         f'{{"tool_calls": [], "final_answer": "The ticket says {CALLING}"}}',
         f"{ANSWERING}\n{CALLING}",
     ],
 )
 def test_an_answer_that_quotes_an_object_calls_nothing(text):
-    assert asked(JsonProtocolProvider(Saying(text))).tool_calls == ()
+    assert asked(JsonProtocolProvider(Saying(text, ANSWERING))).tool_calls == ()
 
 
 def test_an_answer_is_found():
-    assert parse_json_reply(ANSWERING) == JsonReply(answer="It is done.")
-    assert parse_json_reply('{"final_answer": "x"}') == JsonReply(answer="x")
+    assert parse_json_reply(ANSWERING) == JsonReply(final_answer="It is done.")
+    assert parse_json_reply('{"final_answer": "x"}') == JsonReply(final_answer="x")
 
 
 def test_a_call_without_arguments_has_none():
-    assert parse_json_reply('{"tool_calls": [{"name": "a"}]}').calls == (JsonCall("a", "{}"),)
+    assert parse_json_reply('{"tool_calls": [{"name": "a"}]}').tool_calls == [JsonCall(name="a")]
+
+
+def test_a_line_end_in_an_answer_need_not_be_escaped():
+    assert parse_json_reply('{"final_answer": "one\ntwo"}').final_answer == "one\ntwo"
 
 
 @each_row(
@@ -141,19 +146,19 @@ def test_a_call_without_arguments_has_none():
         ("{}", "tool_calls and final_answer are both empty; give one of them"),
         (
             '{"tool_call": [], "final_answer": "x"}',
-            "the key 'tool_call' is not allowed; use only tool_calls and final_answer",
+            "tool_call is not a known key",
         ),
         ('{"tool_calls": {}, "final_answer": "x"}', "tool_calls must be a list"),
-        ('{"final_answer": 3}', "final_answer must be a string"),
-        ('{"tool_calls": ["a"]}', "tool_calls[0] must be an object with name and arguments"),
-        ('{"tool_calls": [{"arguments": {}}]}', "tool_calls[0].name must be the name of a tool"),
+        ('{"final_answer": 3}', "final_answer must be a text"),
+        ('{"tool_calls": ["a"]}', "tool_calls[0] must be an object"),
+        ('{"tool_calls": [{"arguments": {}}]}', "tool_calls[0].name is missing"),
         (
             '{"tool_calls": [{"name": "a", "arguments": "x"}]}',
             "tool_calls[0].arguments must be an object",
         ),
         (
             '{"tool_calls": [{"name": "a"}, {"name": "b", "args": {}}]}',
-            "tool_calls[1]: the key 'args' is not allowed; use name and arguments",
+            "tool_calls[1].args is not a known key",
         ),
         ('{"final_answer": "x", "final_answer": "y"}', "a key occurs twice"),
         ('{"tool_calls": [{"name": "a", "arguments": {"x": NaN}}]}', "NaN is not JSON"),
@@ -169,7 +174,7 @@ def test_a_call_without_arguments_has_none():
             '{"tool_calls": [' + "[" * 100_000,
             "it is nested too deeply, or contains a number that is too long",
         ),
-        (json.dumps({"tool_calls": [{"name": "a"}] * 129}), "there are more than 128 tool calls"),
+        (json.dumps({"tool_calls": [{"name": "a"}] * 129}), "tool_calls has more than 128 entries"),
     ],
 )
 def test_anything_else_is_told_to_the_model_for_what_it_is(text, reason):
@@ -184,81 +189,17 @@ def test_any_text_is_read_or_invalid(text):
         reply = parse_json_reply(text)
     except InvalidReply:
         return
-    assert bool(reply.calls) != bool(reply.answer)
-
-
-# -- while it arrives --------------------------------------------------------------------------------
-
-
-def in_sight(text: str, size: int) -> StreamingAnswerParser:
-    sight = StreamingAnswerParser()
-    shown = [sight.feed(text[at : at + size]) for at in range(0, len(text), size)]
-    shown.append(sight.finish())
-    assert "".join(shown) == "".join(sight.text)
-    return sight
-
-
-@given(
-    answer=st.text(st.characters(codec="utf-8", exclude_characters="\x00")),
-    size=st.integers(1, 9),
-    ascii_only=st.booleans(),
-)
-def test_an_answer_in_any_pieces_is_the_answer(answer, size, ascii_only):
-    document = {"tool_calls": [], "final_answer": answer}
-    sight = in_sight(json.dumps(document, ensure_ascii=ascii_only), size)
-    assert sight.has_begun
-    assert sight.has_ended
-    assert "".join(sight.text) == answer.lstrip()
-
-
-@given(text=st.text(max_size=60), size=st.integers(1, 9))
-def test_whatever_follows_the_beginning_gives_the_same_text_in_any_pieces(text, size):
-    whole = '{"tool_calls": [], "final_answer": "' + text
-    assert "".join(in_sight(whole, size).text) == "".join(in_sight(whole, len(whole)).text)
-
-
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ('He said "hi" to me."}', 'He said "hi" to me.'),
-        ('one\ntwo"}', "one\ntwo"),
-        ('C:\\dir\\x"}', "C:\\dir\\x"),
-        ('trailing comma",}', "trailing comma"),
-        ('no brace"', "no brace"),
-        ("no end", "no end"),
-        ('fence"}\n```', "fence"),
-        ('half \\ud83d"}', "half \ufffd"),
-        ('pair \\ud83d\\ude00"}', "pair 😀"),
-        ("cut \\u00", "cut "),
-    ],
-)
-def test_an_answer_that_has_begun_cannot_fail_any_more(written, meant):
-    for size in (1, 4, 100):
-        sight = in_sight('{"tool_calls":[],"final_answer":"' + written, size)
-        assert "".join(sight.text) == meant
-
-
-@pytest.mark.parametrize(
-    "text", [CALLING, '{"final_answer": "x", "tool_calls": []}', "Hello", "x" * 500 + ANSWERING]
-)
-def test_what_may_still_become_something_else_is_not_shown(text):
-    assert not in_sight(text, 5).has_begun
+    assert bool(reply.tool_calls) != bool(reply.final_answer)
 
 
 # -- the provider ------------------------------------------------------------------------------------
 
 
-def test_an_answer_is_shown_while_it_arrives():
-    pieces, reply = asyncio.run(streamed(JsonProtocolProvider(Saying(ANSWERING))))
-    assert len(pieces) > 2
-    assert reply == ModelReply("It is done.", (), FinishReason.stop, TokenUsage(10, 5))
-
-
-def test_an_answer_in_another_order_is_shown_whole_at_the_end():
-    text = '{"final_answer": "It is done.", "tool_calls": []}'
+@pytest.mark.parametrize("text", [ANSWERING, '{"final_answer": "It is done.", "tool_calls": []}'])
+def test_an_answer_is_shown_when_it_is_complete(text):
     pieces, reply = asyncio.run(streamed(JsonProtocolProvider(Saying(text))))
     assert pieces == ["It is done."]
-    assert reply.text == "It is done."
+    assert reply == ModelReply("It is done.", (), FinishReason.stop, TokenUsage(10, 5))
 
 
 def test_calls_become_calls():
@@ -308,13 +249,12 @@ def test_an_empty_reply_is_repaired_too():
     assert message_faults(messages, orjson.loads) == []
 
 
-def test_a_reply_that_was_cut_at_its_length_is_repaired_unless_its_answer_was_shown():
-    inner = Saying(ModelReply(CALLING[:30], finish_reason=FinishReason.length), CALLING)
-    assert len(asked(JsonProtocolProvider(inner)).tool_calls) == 1
-    assert "too long" in inner.requests[1].messages[-1].decode()
-    cut = ModelReply(ANSWERING[:45], finish_reason=FinishReason.length)
-    reply = asked(JsonProtocolProvider(Saying(cut)))
-    assert (reply.text, reply.finish_reason) == ("It is don", FinishReason.length)
+def test_a_reply_that_was_cut_at_its_length_is_repaired():
+    for text, again in ((CALLING[:30], CALLING), (ANSWERING[:45], ANSWERING)):
+        inner = Saying(ModelReply(text, finish_reason=FinishReason.length), again)
+        reply = asked(JsonProtocolProvider(inner))
+        assert bool(reply.tool_calls) is (again is CALLING)
+        assert "too long" in inner.requests[1].messages[-1].decode()
 
 
 def test_a_filtered_reply_stays_what_it_is():

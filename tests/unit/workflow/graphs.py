@@ -4,7 +4,7 @@ from pathlib import Path
 
 from interlock.workflow.directory import WorkflowDirectory
 from interlock.workflow.graph import Workflow
-from interlock.workflow.parser import WorkflowParser
+from interlock.workflow.parser import parse_workflow
 
 TOOLS = frozenset({"read_file", "write_file", "bash", "ask_user"})
 AGENTS = {"coder": "c" * 64, "critic": "d" * 64}
@@ -60,9 +60,8 @@ REVIEWED_FILES = {
 
 def read(graph: str, files: dict[str, str] | None = None) -> tuple[Workflow | None, list[str]]:
     """The workflow, and the problems of its files alone."""
-    reading = WorkflowParser("test", TOOLS)
-    workflow = reading.workflow(graph, REVIEWED_FILES if files is None else files)
-    return workflow, [str(problem) for problem in reading.problems]
+    workflow, found = parse_workflow("test", graph, REVIEWED_FILES if files is None else files, TOOLS)
+    return workflow, [str(problem) for problem in found]
 
 
 def put(folder: Path, name: str, graph: str = REVIEWED, files: dict[str, str] | None = None) -> None:

@@ -121,12 +121,10 @@ def small(*edges: WorkflowEdge, more: dict[str, WorkflowNode] | None = None) -> 
 
 
 def edge(
-    source: str, target: str, label: str = "", condition: str = "", default: bool = False, line=1
+    source: str, target: str, label: str = "", condition: str = "", default: bool = False
 ) -> WorkflowEdge:
     parsed = parse_condition(condition) if condition else None
-    return WorkflowEdge(
-        source=source, target=target, label=label, condition=parsed, is_default=default, line=line
-    )
+    return WorkflowEdge(source=source, target=target, label=label, condition=parsed, is_default=default)
 
 
 def test_labels_are_chosen_by_the_step_and_a_default_by_nobody():
@@ -149,9 +147,9 @@ def test_a_label_with_a_condition_is_open_only_while_it_holds():
 
 
 def test_two_conditions_that_hold_are_a_clear_fault():
-    workflow = small(edge("a", "b", condition="true", line=4), edge("a", "c", condition="true", line=9))
+    workflow = small(edge("a", "b", condition="true"), edge("a", "c", condition="true"))
     assert Run(workflow).come_to("").end == MarkNodeFailed(
-        NodeInFrame("", "a"), "more than one condition holds at a (lines 4 and 9); only one may hold"
+        NodeInFrame("", "a"), "more than one condition holds at a (to b and c); only one may hold"
     )
 
 

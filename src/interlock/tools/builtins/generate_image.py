@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from interlock.config.image_endpoint import ImageEndpoint
+from interlock.config.image import ImageEndpoint
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import escape_control_characters
 from interlock.redaction.redactor import Redactor

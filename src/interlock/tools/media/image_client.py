@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from interlock.config.image_endpoint import ImageEndpoint
+from interlock.config.image import ImageEndpoint
 from interlock.tools.http import opened_session, read_bounded, read_refusal, translate_http_errors
 from interlock.tools.media.image_download import fetch_image
 from interlock.tools.media.image_request import ImageRequest

@@ -1,0 +1,190 @@
+"""Administration of MCP servers and their tools, for the command line and the page.
+
+At the command line the person is the operator. Remote users can view, classify and remove what the operator
+added, as far as the operator opened modes and the policy lists the server; they can add nothing, since a
+command given remotely would be run here.
+"""
+
+import shlex
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.core.errors import BadUsage, InterlockError, UserError
+from interlock.policy.authority_inputs import AuthorityInputs
+from interlock.policy.policy_fields import ToolPolicy
+from interlock.redaction.redactor import Redactor
+from interlock.tools.mcp.repository import StoredMcpServer
+from interlock.tools.mcp.server_config import AddServerRequest
+from interlock.tools.mcp.service import McpService, tool_json
+from interlock.tools.mcp.tool_classification import ClassifyRequest
+
+__all__ = ["AddServerRequest", "ClassifyRequest", "McpAdministration"]
+
+# For the tools that wait to be classified.
+MAX_STEPS_SHOWN = 3
+
+Json = dict[str, Any]
+
+
+class McpServerClosed(UserError):
+    """The policy does not allow this server."""
+
+    code = "MCP_SERVER_CLOSED"
+
+
+class McpServerUnreachable(UserError):
+    code = "MCP_SERVER_FAILED"
+
+
+class McpAdministration:
+    def __init__(
+        self,
+        service: McpService,
+        redactor: Redactor,
+        authority_inputs: AuthorityInputs,
+        stored_policy: Callable[[], Awaitable[ToolPolicy]],
+        reject_sensitive_roots: Callable[[Iterable[Path], str], None],
+    ) -> None:
+        self._service = service
+        self._redactor = redactor
+        self._authority_inputs = authority_inputs
+        self._stored_policy = stored_policy
+        self._reject_sensitive_roots = reject_sensitive_roots
+
+    async def add(self, request: AddServerRequest, *, who: str) -> Json:
+        """Only for the operator, at the command line."""
+        try:
+            self._reject_sensitive_roots((path.resolve() for path in request.readable), "--readable")
+        except ValueError as error:
+            raise BadUsage(str(error)) from None
+        server, unreadable = await self._service.add(request, who=who)
+        known = (await self._service.book.catalog()).server(server.id)
+        return await self._server_json(known) | {"unreadable": unreadable}
+
+    async def servers(self) -> Json:
+        catalog = await self._service.book.catalog()
+        servers = [await self._server_json(known) for known in catalog.servers.values()]
+        shown: Json = self._redactor.value({"version": catalog.version, "servers": servers})
+        return shown
+
+    async def inspect(self, server_id: str, *, is_operator: bool) -> Json:
+        """Start the server, if needed, and list its tools. Redacted: its texts may quote its secrets."""
+        (await self._service.book.catalog()).server(server_id)
+        if closed := await self._why_closed(server_id, is_operator=is_operator):
+            raise McpServerClosed(closed)
+        try:
+            known, calls_itself, advice = await self._service.inspect(server_id)
+        except UserError:
+            raise
+        except InterlockError as error:
+            raise McpServerUnreachable(self._redactor.text(f"{server_id}: {error}")) from error
+        shown: Json = self._redactor.value(
+            await self._server_json(known)
+            | {
+                "calls_itself": calls_itself,
+                "instructions": advice,
+                "offered": [tool_json(server_id, tool) for tool in known.tools.values()],
+            }
+        )
+        return shown
+
+    async def allow(
+        self, server_id: str, tool: str, request: ClassifyRequest, *, who: str, is_operator: bool
+    ) -> Json:
+        """Classify a tool. Remote users: only a reviewed definition, not vouched for, for open modes."""
+        if not is_operator:
+            _refuse_beyond(request, self._authority_inputs.open_modes)
+        found = await self._service.allow(server_id, tool, request, who=who)
+        known = (await self._service.book.catalog()).server(server_id)
+        shown = tool_json(server_id, known.tools.get(found.name, found))
+        told: Json = self._redactor.value({"tool": shown, "server": await self._server_json(known)})
+        return told
+
+    async def remove(self, server_id: str, tool: str | None, *, who: str) -> Json:
+        await self._service.remove(server_id, tool, who=who)
+        return {"server": server_id, "tool": tool}
+
+    # -- views --
+
+    async def _server_json(self, known: StoredMcpServer) -> Json:
+        server = known.server
+        states = [tool.state for tool in known.tools.values()]
+        return {
+            "id": server.id,
+            "transport": server.transport,
+            **server.as_dict(),
+            "added_by": known.added_by,
+            "added_us": known.added_us,
+            "modes": [mode.value for mode in ToolMode if mode in server.fitting_modes()],
+            "tools": {state: states.count(state) for state in sorted(set(states))},
+            "unavailable": await self._service.why_not(server),
+            "closed": await self._why_closed(server.id, is_operator=False),
+            "next": await self._next_steps(known),
+        }
+
+    async def _why_closed(self, server_id: str, *, is_operator: bool) -> str:
+        """The policy that closes it; empty if none does. The operator may inspect before opening."""
+        ceiling = self._authority_inputs.environment.mcp
+        if ceiling.enabled is False:
+            return "the operator has disabled MCP servers (TOOL_MCP_ENABLED)"
+        if ceiling.allowed_servers is not None and server_id not in ceiling.allowed_servers:
+            return f"the operator does not allow {server_id} (TOOL_MCP_SERVERS)"
+        if is_operator:
+            return ""
+        stored = (await self._stored_policy()).mcp
+        if stored.enabled is False:
+            return "MCP servers are disabled in the stored settings (tools.mcp.enabled)"
+        if stored.allowed_servers is None:
+            # Where only one side lists servers, its list applies.
+            unlisted = (
+                f"no settings allow {server_id} (tools.mcp.allowed_servers); only agents that list it "
+                "can use it"
+            )
+            return "" if ceiling.allowed_servers is not None else unlisted
+        if server_id not in stored.allowed_servers:
+            return f"the stored settings do not allow {server_id} (tools.mcp.allowed_servers)"
+        return ""
+
+    async def _next_steps(self, known: StoredMcpServer) -> list[str]:
+        """The commands that are still missing before an agent can use one of its tools."""
+        server_id, steps = known.server.id, []
+        states = {tool.state for tool in known.tools.values()}
+        if not states:
+            steps.append(f"interlock mcp inspect {server_id}")
+        if "classed" not in states:
+            steps += _classing_steps(known)
+        stored = (await self._stored_policy()).mcp
+        if stored.enabled is False:
+            steps.append("interlock settings set tools.mcp.enabled true")
+        ceiling = self._authority_inputs.environment.mcp.allowed_servers
+        is_listed = server_id in (stored.allowed_servers or ())
+        if not is_listed and (stored.allowed_servers is not None or ceiling is None):
+            listed = ", ".join(f'"{name}"' for name in sorted({*(stored.allowed_servers or ()), server_id}))
+            steps.append(f"interlock settings set tools.mcp.allowed_servers '[{listed}]'")
+        return steps
+
+
+def _refuse_beyond(request: ClassifyRequest, open_modes: frozenset[ToolMode]) -> None:
+    if request.is_vouched:
+        raise BadUsage("only the operator can vouch for a tool, at the command line")
+    if not request.hash:
+        raise BadUsage("the hash of the reviewed definition is missing")
+    try:
+        beyond = {parse_mode(mode) for mode in request.modes} - open_modes
+    except ValueError as error:
+        raise BadUsage(str(error)) from None
+    if beyond:
+        names = ", ".join(sorted(mode.value for mode in beyond))
+        raise BadUsage(f"{names}: not open on this deployment, so tools cannot be classified for it here")
+
+
+def _classing_steps(known: StoredMcpServer) -> list[str]:
+    """The person decides what a tool does: the server's own hint is not filled in for them."""
+    waiting = [tool for tool in known.tools.values() if tool.state in {"unclassed", "changed"}]
+    named = [(shlex.quote(tool.name), tool.hash[:12]) for tool in waiting[:MAX_STEPS_SHOWN]]
+    return [
+        f"interlock mcp allow {known.server.id} {name} --effect EFFECT --modes coding --hash {digest}"
+        for name, digest in named or [("TOOL", "HASH")]
+    ]
