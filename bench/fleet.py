@@ -24,6 +24,7 @@ from tests.harness.external_services import NatsServer, PostgresServer
 from bench.environments import ROOT
 from bench.rows import Row
 from interlock.config.settings import load_settings
+from interlock.runtime.bus import LogAppended, TextAppended
 from interlock.wiring import open_runtime
 from interlock.wiring.agents import AgentRuntime, open_agent_runtime
 
@@ -169,9 +170,9 @@ def _ended(worker: subprocess.Popen[str]) -> float:
 async def _office() -> AsyncIterator[AgentRuntime]:
     runtime = open_runtime(load_settings())
     agent_runtime = open_agent_runtime(runtime)
-    listening = asyncio.create_task(agent_runtime.listen())
+    listening = asyncio.create_task(runtime.bus.run())
     async with asyncio.timeout(20):
-        while not runtime.wire.has_others:  # noqa: ASYNC110 - as below
+        while not runtime.bus.has_others:  # noqa: ASYNC110 - as below
             await asyncio.sleep(0.01)
     try:
         yield agent_runtime
@@ -182,39 +183,25 @@ async def _office() -> AsyncIterator[AgentRuntime]:
         await runtime.close()
 
 
-class Ear:
-    """Hears of one session: of its running text, or of what is written to its log."""
-
-    def __init__(self, agent_runtime: AgentRuntime, session_id: str, *, for_text: bool) -> None:
-        self._office = agent_runtime
-        self._session_id = session_id
-        self._for_text = for_text
-        self.heard = asyncio.Event()
-
-    def deliver(self, *_told: object) -> bool:
-        return True
-
-    def on_remote_change(self) -> None:
-        if not self._for_text or self._office.live.running_buffer(self._session_id) is not None:
-            self.heard.set()
-
-
 async def _alone(agent_runtime: AgentRuntime, kind: str) -> list[float]:
     """From sending a message to hearing of it: the first piece of the answer, or that it was taken up."""
     session_id = (await agent_runtime.runtime.sessions.create(opened_by="bench")).id
-    ear = Ear(agent_runtime, session_id, for_text=kind == "agent")
-    agent_runtime.live.subscribe(session_id, ear)
-    waits = []
+    heard, waits = asyncio.Event(), []
+    leave = agent_runtime.runtime.bus.subscribe(
+        lambda _message: heard.set(),
+        TextAppended if kind == "agent" else LogAppended,
+        session_id=session_id,
+    )
     # Other processes know of the watch a moment later.
     await asyncio.sleep(0.5)
     for _ in range(ALONE):
-        ear.heard.clear()
+        heard.clear()
         began = time.perf_counter()
         task = await agent_runtime.tasks.put(session_id, "go", who="bench")
-        await asyncio.wait_for(ear.heard.wait(), 20)
+        await asyncio.wait_for(heard.wait(), 20)
         waits.append(time.perf_counter() - began)
         await _until(partial(_has_ended, agent_runtime, task.id))
-    agent_runtime.live.unsubscribe(session_id, ear)
+    leave()
     return waits
 
 

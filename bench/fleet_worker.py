@@ -30,7 +30,7 @@ def idle_hands(agent_runtime: AgentRuntime) -> Worker:
         log=runtime.log,
         tasks=agent_runtime.tasks,
         backlog=agent_runtime.backlog,
-        bell=runtime.bell,
+        bus=runtime.bus,
         leases=runtime.leases,
         limits=WorkerLimits(),
     )
@@ -40,7 +40,7 @@ async def main(kind: str) -> None:
     runtime = open_runtime(load_settings())
     agent_runtime = open_agent_runtime(runtime)
     worker = agent_runtime.worker() if kind == "agent" else idle_hands(agent_runtime)
-    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(agent_runtime.listen(worker.has_room))]
+    tasks = [asyncio.create_task(worker.run()), asyncio.create_task(runtime.bus.run(worker.has_room))]
     await asyncio.sleep(1)
     print("ready", flush=True)
     began = time.process_time()

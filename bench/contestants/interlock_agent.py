@@ -31,6 +31,7 @@ def main() -> None:
 def run(work: Work, loop: asyncio.AbstractEventLoop) -> None:
     from interlock.config.modes import ToolMode
     from interlock.config.settings import Settings
+    from interlock.runtime.bus import LogAppended, TextAppended
     from interlock.wiring import open_runtime
     from interlock.wiring.agents import open_agent_runtime
 
@@ -39,16 +40,18 @@ def run(work: Work, loop: asyncio.AbstractEventLoop) -> None:
 
     async def session(_work: Work) -> str:
         made = await runtime.sessions.create(opened_by="bench", mode=ToolMode.chat)
-        with agent_runtime.live.watch(made.id) as watching:
-            await agent_runtime.tasks.put(made.id, ASKED, who="bench")
-            text = ""
-            async for _task, event in watching:
-                match type(event).__name__:
-                    case "TextDelta":
-                        text += event.text
-                    case "TaskEnded":
+        heard: asyncio.Queue[TextAppended | LogAppended] = asyncio.Queue()
+        leave = runtime.bus.subscribe(heard.put_nowait, TextAppended, LogAppended, session_id=made.id)
+        await agent_runtime.tasks.put(made.id, ASKED, who="bench")
+        text = ""
+        while True:
+            match await heard.get():
+                case TextAppended(text=more):
+                    text += more
+                case LogAppended(events=events):
+                    if any(event.kind == "task.finished" for event in events):
+                        leave()
                         return text
-        raise AssertionError("nobody told the end")
 
     async def start() -> tuple[object, asyncio.Task[None]]:
         worker = agent_runtime.worker()

@@ -12,6 +12,7 @@ import pytest
 from interlock.core.errors import StoreError, StoreUnavailable, StoreUnwritable, is_transient
 from interlock.db.database import StoreConfig
 from interlock.log.kinds import SessionRenamed
+from interlock.runtime.bus import Bus
 from interlock.runtime.task_handler import DoneOutcome
 from tests.harness.store import open_store
 from tests.harness.tasks import ScriptedHandler, TaskHarness, until
@@ -46,18 +47,6 @@ def named(title: str) -> SessionRenamed:
 # -- nobody rings --
 
 
-class SilentBell:
-    """A wire that drops everything: what is rung for nobody hears."""
-
-    def notify(self, session_id: str) -> None: ...
-
-    def notify_cancel(self, session_id: str) -> None: ...
-
-    async def notifications(self):
-        await asyncio.Event().wait()
-        yield
-
-
 async def test_without_any_ring_work_is_found_and_cancelled_by_looking(store):
     harness = TaskHarness(store)
     sessions = [await harness.session() for _ in range(5)]
@@ -69,8 +58,8 @@ async def test_without_any_ring_work_is_found_and_cancelled_by_looking(store):
             await cancelled.wait()
         return DoneOutcome()
 
-    harness.notifier.notify = lambda _session: None
-    async with harness.working(ScriptedHandler(handling), notifier=SilentBell()):
+    # The workers hear of nothing.
+    async with harness.working(ScriptedHandler(handling), bus=Bus()):
         tasks = [await harness.put(session) for session in sessions]
         ended = await harness.ended(*(task.id for task in tasks[1:]))
         assert {task.status.value for task in ended} == {"done"}

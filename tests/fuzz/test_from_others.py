@@ -12,12 +12,14 @@ from telegram.error import TelegramError
 
 from interlock.channels.telegram.bot_api import _GetUpdatesRequest, _wait_in
 from interlock.channels.telegram.updates import BotIdentity, IncomingMessage, ParsedUpdate, read_update
+from interlock.feed.follow import SessionFeed
 from interlock.runtime.bus import (
+    Bus,
     CancelRequested,
     LogAppended,
     ResyncRequested,
+    SessionChanged,
     TextAppended,
-    TextEnded,
     WorkAvailable,
     decode_message,
     encode_message,
@@ -149,21 +151,10 @@ SIGNALS = (
     WorkAvailable("s"),
     CancelRequested("s"),
     TextAppended("s", "t_1", 1, 0, "Hi"),
-    TextEnded("s", "t_1"),
     ResyncRequested("s"),
     LogAppended("s"),
+    SessionChanged("s", 1),
 )
-
-
-class Hearing:
-    def __init__(self) -> None:
-        self.times = 0
-
-    def deliver(self, task: Any, event: Any) -> bool:
-        raise AssertionError("nothing is said here")
-
-    def on_remote_change(self) -> None:
-        self.times += 1
 
 
 LINES = st.one_of(
@@ -178,13 +169,20 @@ LINES = st.one_of(
 
 @given(lines=st.lists(LINES, max_size=6))
 def test_any_line_of_another_process_is_a_signal_or_nothing(lines):
-    live, hearing = LiveStream(), Hearing()
-    live.subscribe("s", hearing)  # type: ignore[arg-type]
+    bus = Bus()
+    feed: SessionFeed[Any] = SessionFeed(
+        "s",
+        None,  # type: ignore[arg-type] - nothing is read
+        bus,
+        LiveStream(bus),
+        lambda _session_id, item: item,
+    )
     for line in [*lines, encode_message(TextAppended("s", "t_2", 1, 0, "whole"))]:
-        signal = decode_message(line)
-        if signal is not None:
-            assert decode_message(encode_message(signal)) == signal
-            live.receive(signal)
-    text = live.running_text("s")
+        message = decode_message(line)
+        if message is not None:
+            assert decode_message(encode_message(message)) == message
+            if isinstance(message, TextAppended) and message.session_id == "s":
+                feed._on_text(message)
+    text = feed._text
     assert text is not None
-    assert text.text == "whole"
+    assert "".join(text.pieces) == "whole"

@@ -188,7 +188,7 @@ async def open_gateway_harness(
         if not works:
             worker.stop()
         working = asyncio.create_task(worker.run())
-        beside = (*gateway.beside(), lambda: agent_runtime.listen(worker.has_room))
+        beside = (*gateway.beside(), lambda: agent_runtime.runtime.bus.run(worker.has_room))
         serving = asyncio.create_task(server.run(listening, beside, stop))
         harness = GatewayHarness(agent_runtime, gateway, port, root)
         try:

@@ -44,11 +44,11 @@ class RuntimeHarness:
             person="test",
             holder=new_worker_name(),
             show=self.shown.append,
-            sessions=self.runtime.sessions,
             tasks=self.agent_runtime.tasks,
             questions=self.runtime.questions,
             leases=self.runtime.leases,
-            live=self.agent_runtime.live,
+            hub=self.agent_runtime.hub,
+            bus=self.runtime.bus,
             work=self.agent_runtime.session_runner(),
         )
 

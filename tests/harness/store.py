@@ -12,8 +12,8 @@ from interlock.log.kinds import LogErased
 from interlock.log.writer import EventLog
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
+from interlock.runtime.bus import Bus
 from interlock.runtime.tasks import TaskService
-from interlock.runtime.work_queue import BusNotifier
 from interlock.sessions.erasure import SessionEraser
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
@@ -43,7 +43,7 @@ class StoreHarness:
 
     def tasks(self) -> TaskService:
         questions = QuestionService(self.database, self.log, Redactor(), lambda _session_id: None)
-        parts = (self.database, self.log, Redactor(), self.sessions, questions, BusNotifier())
+        parts = (self.database, self.log, Redactor(), self.sessions, questions, Bus())
         return TaskService(*parts, queue_limit=100)
 
     async def delete(self, session_id: str, *, who: str = "test") -> None:

@@ -16,10 +16,11 @@ from interlock.log.tree import payload_of
 from interlock.questions.service import AskingCall, QuestionService
 from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import Redactor
+from interlock.runtime.bus import Bus, WorkAvailable
 from interlock.runtime.task_handler import DoneOutcome, TaskOutcome
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.runtime.tasks import MAX_INTERRUPTIONS, TaskService
-from interlock.runtime.work_queue import BusNotifier, WorkQueue
+from interlock.runtime.work_queue import WorkQueue
 from interlock.runtime.worker import Worker, WorkerLimits
 from interlock.runtime.workflow_runs import WorkflowRunService
 from interlock.sessions.manager import SessionManager
@@ -62,8 +63,8 @@ class TaskHarness:
     ) -> None:
         self.store = store
         self.redactor = Redactor([SECRET])
-        self.notifier = BusNotifier()
-        self.questions = QuestionService(store.database, store.log, self.redactor, self.notifier.notify)
+        self.bus = Bus()
+        self.questions = QuestionService(store.database, store.log, self.redactor, self.notify)
         self.sessions = SessionManager(
             *(store.database, store.log, self.redactor),
             default_mode=ToolMode.chat_safe,
@@ -72,24 +73,27 @@ class TaskHarness:
         self.leases = Leases(store.log, seconds=lease_seconds, lives=lives)
         self.backlog = WorkQueue(store.database, self.leases.is_gone)
         self.tasks = TaskService(
-            *(store.database, store.log, self.redactor, self.sessions, self.questions, self.notifier),
+            *(store.database, store.log, self.redactor, self.sessions, self.questions, self.bus),
             queue_limit=queue_limit,
             max_interruptions=max_interruptions,
         )
         self.runs = WorkflowRunService(
             *(RunReader(store.database, store.log, self.redactor), self.tasks, self.sessions),
-            *(store.log, self.redactor, self.notifier),
+            *(store.log, self.redactor, self.bus),
             WorkflowDirectory(Path("no-workflows"), (), dict),
         )
 
-    def worker(self, handler, name: str = "w1", *, notifier=None, **limits) -> Worker:
+    def notify(self, session_id: str) -> None:
+        self.bus.publish(WorkAvailable(session_id))
+
+    def worker(self, handler, name: str = "w1", *, bus=None, **limits) -> Worker:
         return Worker(
             name,
             handler,
             log=self.store.log,
             tasks=self.tasks,
             backlog=self.backlog,
-            notifier=notifier or self.notifier,
+            bus=bus or self.bus,
             leases=self.leases,
             limits=WorkerLimits(**{"poll_seconds": 0.2, **limits}),
         )

@@ -95,7 +95,12 @@ async def open_telegram_harness(
             worker.stop()
         running = [
             asyncio.create_task(part)
-            for part in (front.run(), front.hub.run(), agent_runtime.listen(worker.has_room), worker.run())
+            for part in (
+                front.run(),
+                front.hub.run(),
+                agent_runtime.runtime.bus.run(worker.has_room),
+                worker.run(),
+            )
         ]
         try:
             yield TelegramHarness(agent_runtime, front, telegram, root, running[0], dismissed)

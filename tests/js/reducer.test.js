@@ -1,15 +1,16 @@
 /** A session told again, cut off and overtaken: nothing is doubled, nothing is lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyState, hasGap, reduce, reduceAll, resume } from '../../src/interlock/gateway/static/js/chat/reducer.js';
+import { emptyState, hasGap, reduce, reduceAll, withoutParts } from '../../src/interlock/gateway/static/js/chat/reducer.js';
 
 const WORDS = ['One, ', '汉字 ', '🎈🎉 ', 'and e\u0301.'];
 const ALL = WORDS.join('');
 
-const frameOf = (type, data, seq = null) => ({ type, id: null, session_id: 's', seq, data });
-const chunk = (offset, content, seq = null) => frameOf('stream_chunk', { task_id: 't', offset, content, done: false }, seq);
-const call = (id, seq = null) =>
-  frameOf('tool_call', { task_id: 't', call_id: id, tool_name: 'current_time', arguments: {} }, seq);
+const frameOf = (type, data, seq = null) => ({ type, id: null, session_id: 's', seq, task_id: data.task_id ?? null, data });
+const chunk = (turn, offset, content, seq = null) =>
+  frameOf('stream_chunk', { task_id: 't', turn, offset, content, done: false }, seq);
+const call = (turn, id, seq = null) =>
+  frameOf('tool_call', { task_id: 't', turn, call_id: id, tool_name: 'current_time', arguments: {} }, seq);
 const answer = (id, seq) =>
   frameOf('tool_result', { task_id: 't', call_id: id, tool_name: 'current_time', result: { ok: true } }, seq);
 const event = (kind, task, payload, more = {}) => frameOf('event', { kind, task_id: task, time_us: 1, payload, ...more });
@@ -24,21 +25,21 @@ function stories() {
   const renamed = frameOf('event', { kind: 'session.renamed', task_id: null, time_us: 2, payload: {} }, 4);
   const live = [
     [started],
-    [chunk(0, first), chunk(at(1), second), chunk(at(2), rest.join('')), call('a'), call('b', 2)],
+    [chunk(1, 0, first), chunk(1, at(1), second), chunk(1, at(2), rest.join('')), call(1, 'a'), call(1, 'b', 2)],
     [answer('a', 3)],
-    [chunk(0, first), renamed],
-    [chunk(at(1), after), call('c', 5)],
-    [call('d'), call('e', 6)],
-    [chunk(0, first), chunk(at(1), after, 7)],
+    [chunk(2, 0, first), renamed],
+    [chunk(2, at(1), after), call(2, 'c', 5)],
+    [call(3, 'd'), call(3, 'e', 6)],
+    [chunk(4, 0, first), chunk(4, at(1), after, 7)],
   ];
   const stored = [
     [started],
-    [chunk(0, ALL), call('a'), call('b', 2)],
+    [chunk(1, 0, ALL), call(1, 'a'), call(1, 'b', 2)],
     [answer('a', 3)],
     [renamed],
-    [chunk(0, ALL), call('c', 5)],
-    [call('d'), call('e', 6)],
-    [chunk(0, ALL, 7)],
+    [chunk(2, 0, ALL), call(2, 'c', 5)],
+    [call(3, 'd'), call(3, 'e', 6)],
+    [chunk(4, 0, ALL, 7)],
   ];
   return { live, stored };
 }
@@ -61,7 +62,7 @@ test('a message with text and calls, told again in every way a server may', () =
     const after = (seq) => stored.slice(seq).flat();
     for (let from = 0; from <= before.lastSeq; from++) {
       same(`cut at ${cut}, again after ${from}`, reduceAll(before, after(from)));
-      same(`cut at ${cut}, resumed after ${from}`, reduceAll(resume(before), after(from)));
+      same(`cut at ${cut}, resumed after ${from}`, reduceAll(withoutParts(before), after(from)));
     }
   }
   assert.deepEqual(wrong, []);
@@ -91,11 +92,11 @@ test('any split of a text gives the same, each piece told twice and its end once
   for (let size = 1; size <= letters.length; size++) {
     let state = emptyState('s');
     for (let at = 0; at < letters.length; at += size) {
-      const piece = chunk(at, letters.slice(at, at + size).join(''));
+      const piece = chunk(1, at, letters.slice(at, at + size).join(''));
       state = reduce(reduce(state, piece), piece);
     }
     found.add(textOf(state));
-    found.add(textOf(reduce(state, chunk(size, letters.slice(size).join('')))));
+    found.add(textOf(reduce(state, chunk(1, size, letters.slice(size).join('')))));
   }
   assert.deepEqual([...found], [text]);
 });
@@ -123,11 +124,11 @@ test('a task that runs is shown in the strictest mode since it began', () => {
 
 test('a refusal is never marked as done, in whatever order it is told of', () => {
   const about = { call_id: 'c', tool_name: 'read_file', mode: 'chat_safe', message: 'no', next_action: 'ask' };
-  const of = { call_id: 'c', task_id: 't', tool_name: 'read_file' };
+  const of = { call_id: 'c', task_id: 't', tool_name: 'read_file', turn: 1 };
   const told = (kind) => event(kind, 't', { call_id: 'c' });
   const all = {
     call: frameOf('tool_call', { ...of, arguments: {} }),
-    denied: frameOf('tool_denied', { ...about, error_code: 'MODE_DENIED' }),
+    denied: { ...frameOf('tool_denied', { ...about, error_code: 'MODE_DENIED' }), task_id: 't' },
     result: frameOf('tool_result', { ...of, result: { ok: true, stdout: 'secret' } }),
     completed: told('tool_call.completed'),
     started: told('tool_call.started'),
@@ -141,11 +142,30 @@ test('a refusal is never marked as done, in whatever order it is told of', () =>
 });
 
 test('an answer that broke off leaves its place to the next, live and told again', () => {
-  const broke = (seq) => frameOf('event', { kind: 'turn.discarded', task_id: 't', time_us: 2, event_id: 'e', payload: { turn: 1 } }, seq);
-  const started = frameOf('event', { kind: 'task.started', task_id: 't', time_us: 1, payload: { mode: 'chat' } }, 1);
-  const live = [started, chunk(0, 'Half an '), chunk(8, 'ans'), broke(2), chunk(0, 'The whole.'), chunk(10, '', 3)];
-  const whole = reduceAll(emptyState('s'), live);
-  const task = whole.entries.find((entry) => entry.id === 't');
-  assert.deepEqual(task.blocks.map((block) => block.text ?? block.kind), ['turn.discarded', 'The whole.']);
-  assert.deepEqual(reduceAll(emptyState('s'), [started, broke(2), chunk(0, 'The whole.', 3)]), whole);
+  const broke = { ...event('turn.discarded', 't', { turn: 1 }, { event_id: 'e' }), seq: 2 };
+  const shown = ({ entries }) => entries[0].blocks.map((block) => block.text ?? block.kind);
+  const [started] = stories().live[0];
+  const partly = reduceAll(emptyState('s'), [started, chunk(1, 0, 'Half an '), chunk(1, 8, 'ans'), broke, chunk(1, 0, '')]);
+  assert.deepEqual(shown(partly), ['turn.discarded', '']);
+  assert.deepEqual(shown(reduceAll(partly, [chunk(1, 0, 'The '), chunk(1, 4, 'whole.', 3)])), ['turn.discarded', 'The whole.']);
+  assert.deepEqual(shown(reduceAll(emptyState('s'), [started, broke, chunk(1, 0, 'The whole.', 3)])), ['turn.discarded', 'The whole.']);
+});
+
+test('a retry is noted before the text that comes again, and a text that is given up leaves nothing', () => {
+  const retry = event('retry.scheduled', 't', {}, { event_id: 'e' });
+  const shown = ({ entries }) => entries[0].blocks.map((block) => block.text ?? block.kind);
+  const [started] = stories().live[0];
+  const partly = reduceAll(emptyState('s'), [started, chunk(1, 0, 'Half of'), { ...retry, seq: 2 }]);
+  assert.deepEqual(shown(partly), ['retry.scheduled', 'Half of']);
+  const whole = [chunk(1, 0, 'All '), chunk(1, 4, 'of it'), chunk(1, 9, '.', 3)];
+  assert.deepEqual(shown(reduceAll(partly, whole)), ['retry.scheduled', 'All of it.']);
+  assert.deepEqual(shown(reduceAll(partly, [chunk(1, 30, 'too late')])), ['retry.scheduled', 'Half of']);
+  assert.deepEqual(shown(reduceAll(partly, [chunk(2, 0, 'Another turn')])), ['retry.scheduled', 'Another turn']);
+});
+
+test('a refusal belongs to the task that its frame names, whichever has a call of that name', () => {
+  const denial = (task) => ({ ...frameOf('tool_denied', { call_id: 'c', tool_name: 'bash', message: 'no' }), task_id: task });
+  const begun = ['a', 'b'].map((task) => event('task.started', task, { mode: 'chat' }));
+  const state = reduceAll(emptyState('s'), numbered([...begun, denial('b')]));
+  assert.deepEqual(state.entries.map(({ id, blocks }) => [id, blocks.length]), [['a', 0], ['b', 1]]);
 });

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+CUT_OFF = "The model's answer was cut off because it reached the maximum length."
 # Arguments nested deeper than this are passed on as text: not every reader could decode them.
 MAX_DEPTH = 50
 

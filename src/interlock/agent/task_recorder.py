@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from interlock.agent.context import ContextMessage, ModelContext, estimate_tokens
 from interlock.agent.definitions import AgentDefinition
-from interlock.agent.events import TaskEnded, TurnCompleted
+from interlock.agent.events import CUT_OFF, TaskEnded, TurnCompleted
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
 from interlock.agent.model_turn import TurnReply
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _log = StructuredLogger(__name__)
 
-_CUT_OFF = "The model's answer was cut off because it reached the maximum length."
 _WITHHELD = "The model's server withheld the answer (content filter)."
 
 
@@ -232,7 +231,7 @@ class TaskRecorder:
         )
         await self.flush()
         is_cut = last is not None and last.finish_reason is FinishReason.length
-        return (TaskEnded("done", _CUT_OFF if is_cut else ""),)
+        return (TaskEnded("done", CUT_OFF if is_cut else ""),)
 
     async def fail(self, limits: LimitTracker, error: ModelError) -> TaskEnded:
         await self._fail(limits, str(error), error.fault.value)

@@ -236,11 +236,11 @@ class CommandLineSession:
             person=self.person,
             holder=new_worker_name(),
             show=self._show,
-            sessions=runtime.sessions,
             tasks=agent_runtime.tasks,
             questions=runtime.questions,
             leases=runtime.leases,
-            live=agent_runtime.live,
+            hub=agent_runtime.hub,
+            bus=runtime.bus,
             work=agent_runtime.session_runner(),
         )
 
@@ -268,7 +268,7 @@ async def open_chat_client(
             agent_runtime, wanted, show, EXEC if is_one_task else "cli"
         )
         # Publish deltas, so that a page following this session shows text as it arrives.
-        listening = asyncio.create_task(agent_runtime.listen())
+        listening = asyncio.create_task(runtime.bus.run())
         try:
             # Where only the command line is used, it also writes the checkpoints.
             async with runtime.checkpointing():

@@ -109,7 +109,7 @@ async def _serve(agent_runtime: "AgentRuntime", workers: FrontEndWorkers) -> Non
     beside = [
         *gateway.beside(),
         *runtime.housekeeping(),
-        lambda: agent_runtime.listen(workers.has_room),
+        lambda: runtime.bus.run(workers.has_room),
         lambda: asyncio.shield(working),
     ]
     try:

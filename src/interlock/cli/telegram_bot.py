@@ -103,7 +103,7 @@ def _started(
         front.run,
         front.hub.run,
         *agent_runtime.runtime.housekeeping(),
-        lambda: agent_runtime.listen(workers.has_room),
+        lambda: agent_runtime.runtime.bus.run(workers.has_room),
     ]
     return [asyncio.create_task(part()) for part in parts]
 

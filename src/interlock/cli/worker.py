@@ -39,7 +39,7 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
     ) as agent_runtime:
         agent_runtime.models.open(agent_runtime.models.usual)
         own = InProcessWorker(agent_runtime, spawned=spawned)
-        listening = asyncio.create_task(agent_runtime.listen(own.has_room))
+        listening = asyncio.create_task(agent_runtime.runtime.bus.run(own.has_room))
         _when_interrupted(own.stop)
         if supervised:
             await _when_input_ends(own.stop)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent
     from interlock.channels.terminal.local_session import LocalSession
     from interlock.cli.command_line_session import CommandLineSession
+    from interlock.feed.frames import FeedItem
     from interlock.runtime.task_rows import Task
     from interlock.runtime.workflow_runs import RunView
     from interlock.workflow.run_rows import NodeVisit
 
-LOOK_SECONDS = 0.2
 # Limits for printing a step's answer, and its refused or failed calls.
 MAX_LINES, MAX_CALLS, MAX_CHARS = 6, 10, 300
 _FAILED_CALLS = f"""
@@ -98,7 +98,9 @@ class _RunFollower:
         self._as_json = as_json
         self._printed: dict[int, str] = {}
         self._looking = asyncio.Lock()
-        self._is_over = asyncio.Event()
+        self._is_over = False
+        # The log of the run has something new.
+        self._has_grown = asyncio.Event()
 
     async def see_through(self, begin: "Callable[[], Awaitable[Task]]") -> int:
         """Run until done, stuck, or waiting for a person who is not here."""
@@ -111,7 +113,8 @@ class _RunFollower:
                 pass
         finally:
             # Do not cancel it: its last output would be lost.
-            self._is_over.set()
+            self._is_over = True
+            self._has_grown.set()
             await asyncio.wait({watching})
             await self._look()
         return await self._end()
@@ -138,10 +141,22 @@ class _RunFollower:
         return True
 
     async def _watch(self) -> None:
-        while not self._is_over.is_set():
-            await self._look()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_over.wait(), LOOK_SECONDS)
+        hub = self._command_line_session.agent_runtime.hub
+        await hub.follow(self._run_id, self)
+        try:
+            while not self._is_over:
+                self._has_grown.clear()
+                await self._look()
+                await self._has_grown.wait()
+        finally:
+            await hub.leave(self._run_id, self)
+
+    def deliver(self, item: "FeedItem", /) -> None:
+        if item.is_last:
+            self._has_grown.set()
+
+    async def ready(self) -> None:
+        """There is always room: items are not kept."""
 
     async def pass_over(self) -> None:
         """Mark the earlier visits as printed."""

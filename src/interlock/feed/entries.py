@@ -1,7 +1,7 @@
-"""Reads the log of a session with everything needed to render it."""
+"""The entries of a session's log, with everything needed to render them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +12,8 @@ from interlock.db.driver import DbConnection, Row
 from interlock.log.event import IS_MILESTONE
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import MESSAGE_KINDS, MessageAppended, merge_payload
+from interlock.log.read import FROM_TASK
+from interlock.log.stream_appender import AppendedEvent
 from interlock.log.task_events import TurnCompletedEvent
 from interlock.models.provider import ModelFault
 from interlock.sessions.models import Role
@@ -39,6 +41,7 @@ SELECT facts FROM events
 WHERE stream = ? AND task = ? AND seq < ? AND kind = 'agent.failed' AND {IS_MILESTONE}
 ORDER BY seq DESC LIMIT 1
 """  # noqa: S608 - a constant
+TURN_BEFORE = f"SELECT facts {FROM_TASK} AND seq < ? AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1"
 
 LAST = 2**62
 
@@ -60,6 +63,8 @@ class EntryMessage:
     tool_call_id: str | None
     # The tool of a result.
     tool_name: str = ""
+    # The turn that an answer belongs to.
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +106,38 @@ def read_entries(
     return [_entry_from_row(connection, row) for row in rows]
 
 
+def entry_of_event(event: AppendedEvent) -> LogEntry | None:
+    """The entry of an event that was just written; None if it takes a look at earlier events."""
+    header, payload = EventHeader(*event[:7]), merge_payload(event.facts, event.content)
+    if _takes_earlier_events(header.kind, payload):
+        return None
+    is_message = header.kind in MESSAGE_KINDS and event.content is not None
+    return LogEntry(header, payload, _message(header, payload) if is_message else None)
+
+
+def _takes_earlier_events(kind: str, payload: dict[str, Any]) -> bool:
+    if kind == MessageAppended.kind:
+        return bool(payload["role"] != Role.user)
+    return kind == "task.finished" and bool(payload["status"] == "failed")
+
+
 def _entry_from_row(connection: DbConnection, row: Row) -> LogEntry:
     header, payload = EventHeader(*row[:7]), merge_payload(row[7], row[8])
-    is_message = header.kind in MESSAGE_KINDS and row[8] is not None
-    message = _message(connection, header, payload) if is_message else None
-    code = TaskEndCode.TASK_FAILED
-    if header.kind == "task.finished" and payload.get("status") == "failed":
+    message, code = None, TaskEndCode.TASK_FAILED
+    if header.kind in MESSAGE_KINDS and row[8] is not None:
+        message = _message(header, payload)
+        if header.kind == MessageAppended.kind and message is not None:
+            message = _with_earlier_events(connection, header, message)
+    elif header.kind == "task.finished" and payload.get("status") == "failed":
         code = _what_ended(connection, header)
     return LogEntry(header, payload, message, code, is_erased=bool(row[9]))
 
 
-def _message(connection: DbConnection, header: EventHeader, payload: dict[str, Any]) -> EntryMessage | None:
+def _message(header: EventHeader, payload: dict[str, Any]) -> EntryMessage | None:
     """The message that an event appended. The payload keeps the facts: the rest is the message's."""
     if header.kind == TurnCompletedEvent.kind:
-        return EntryMessage(
-            Role.assistant, payload.pop("content", ""), payload.pop("calls", None) or [], None
-        )
+        said, calls = payload.pop("content", ""), payload.pop("calls", None) or []
+        return EntryMessage(Role.assistant, said, calls, None, turn=payload["turn"])
     if header.kind != MessageAppended.kind:
         result = payload.pop("result", None)
         if result is None:
@@ -124,9 +145,20 @@ def _message(connection: DbConnection, header: EventHeader, payload: dict[str, A
         content = orjson.dumps(result).decode()
         return EntryMessage(Role.tool, content, [], payload["call_id"], payload["tool_name"])
     content, calls = payload.pop("content"), payload.pop("tool_calls") or []
-    role, call_id = payload["role"], payload["tool_call_id"]
-    name = _name_of_call(connection, header, call_id or "") if role == Role.tool else ""
-    return EntryMessage(role, content, calls, call_id, name)
+    return EntryMessage(payload["role"], content, calls, payload["tool_call_id"])
+
+
+def _with_earlier_events(
+    connection: DbConnection, header: EventHeader, message: EntryMessage
+) -> EntryMessage:
+    """With the name of the tool whose result it is, or the turn of a text that no turn completed."""
+    if message.role == Role.tool:
+        name = _name_of_call(connection, header, message.tool_call_id or "")
+        return replace(message, tool_name=name)
+    if message.role != Role.assistant:
+        return message
+    turns = connection.query(TURN_BEFORE, (header.stream, header.task, header.seq))
+    return replace(message, turn=merge_payload(turns[0][0], None)["turn"] + 1 if turns else 1)
 
 
 def _name_of_call(connection: DbConnection, header: EventHeader, call_id: str) -> str:

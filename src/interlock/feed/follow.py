@@ -1,38 +1,43 @@
-"""Publishes the events of sessions to their subscribers.
+"""Follows sessions: publishes their log entries and running texts to subscribers.
 
-Each followed session has one feed. It reads the log once for all its subscribers, in the order of the
-numbers, and publishes the text of a running answer in between as it arrives. A new subscriber first gets
-the stored entries, from where it wants to begin; when it has reached the feed's own number it joins, so
-that nothing is missed or sent twice.
+Each followed session has one feed. The process that wrote an event hands it over after the commit, and it
+is published at once if its number continues the feed's own; everything else is read from the log, once for
+all subscribers. The text of a running answer is published in between as it arrives. A new subscriber first
+gets the stored entries, from where it wants to begin; when it has reached the number of the feed it joins,
+so that nothing is missed or sent twice.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import orjson
 
-from interlock.agent.events import AgentEvent, TextDelta
 from interlock.core.errors import StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection
-from interlock.feed.entries import LAST, LogEntry, read_entries, read_head, read_heads
+from interlock.feed.entries import LAST, LogEntry, entry_of_event, read_entries, read_head, read_heads
+from interlock.feed.frames import FeedItem
+from interlock.feed.render import render_entry, render_text
 from interlock.log.read import FROM_TASK
-from interlock.log.writer import EventLog
-from interlock.runtime.live_stream import LiveStream, RunningTextBuffer
-from interlock.runtime.task_rows import Task
+from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended
+from interlock.runtime.live_stream import LiveStream, RunningText
 from interlock.sessions.storable_message import require_session
 
 _log = StructuredLogger(__name__)
 
 PAGE = 200
-# Appends of other processes to the same store cause no notification here: poll for them.
+# Messages of other processes may be lost: poll for their appends.
 POLL_SECONDS = 0.5
+# PostgreSQL: an event may become visible this long after others that were numbered later.
+SETTLE_SECONDS = 5.0
 # After the store could not be read.
 PAUSE_SECONDS = 1.0
 MAX_HEADS = 500
+# The limit of one answer from another process: models are limited, but the bus is untrusted.
+MAX_TEXT_CHARS = 64 * 1024 * 1024
 
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
 # The last task to start, if it has not ended, and its last turn.
@@ -47,18 +52,6 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class FeedRenderer(Generic[T]):
-    """Renders entries for the subscribers, once for all of them.
-
-    `render_event` gets an event and the part of the running answer that was published before it was stored;
-    `render_text` gets text that is not stored yet: its session and task, and its offset.
-    """
-
-    render_event: Callable[[LogEntry, str], Sequence[T]]
-    render_text: Callable[[str, str, int, str], T]
-
-
 class FeedSubscriber(Protocol[T_contra]):
     def deliver(self, entry: T_contra, /) -> None:
         """Never waits. A subscriber that cannot keep up ends itself, and leaves."""
@@ -68,43 +61,40 @@ class FeedSubscriber(Protocol[T_contra]):
 
 
 class FeedHub(Generic[T]):
-    """Runs on one event loop. `run` polls for the appends of other processes."""
+    """The feeds of one process, on one event loop. `run` polls for the appends of other processes.
+
+    `encode` gets the session and an item, and is called once for all subscribers.
+    """
 
     def __init__(
-        self, database: Database, log: EventLog, live: LiveStream, telling: FeedRenderer[T]
+        self, database: Database, bus: Bus, live: LiveStream, encode: Callable[[str, FeedItem], T]
     ) -> None:
-        self._telling = telling
         self._database = database
-        self._log = log
+        self._bus = bus
         self._live = live
-        self._channels: dict[str, SessionFeed[T]] = {}
-        self._looked_at = 0
+        self._encode = encode
+        self._feeds: dict[str, SessionFeed[T]] = {}
+        self._newest = 0
+        self._look_until = 0.0
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-
-        def grown(streams: set[str]) -> None:
-            # In the writer's thread. This is only a rough check for subscribers.
-            if any(stream in self._channels for stream in streams):
-                loop.call_soon_threadsafe(self._wake, streams)
-
-        stop_listening = self._log.listen(grown)
         try:
             while True:
                 await asyncio.sleep(POLL_SECONDS)
                 try:
-                    if self._channels:
+                    if self._feeds:
                         await self._look()
                 except StoreError as error:
                     _log.warning("log_not_looked_at", error=str(error))
+                    # The next look must not take this one for done.
+                    self._newest = -1
         finally:
-            stop_listening()
             await self._end_all()
 
     async def follow(
         self,
         session_id: str,
-        follower: FeedSubscriber[T],
+        subscriber: FeedSubscriber[T],
         *,
         after: int | None = None,
         last: int | None = None,
@@ -114,81 +104,112 @@ class FeedHub(Generic[T]):
         `after` None skips all stored entries. Returns when the subscriber has joined, with the numbers
         where it began and where it joined.
         """
-        channel = self._channels.get(session_id)
-        if channel is None:
-            channel = self._channels[session_id] = SessionFeed(
-                session_id, self._database, self._live, self._telling
+        feed = self._feeds.get(session_id)
+        if feed is None:
+            feed = self._feeds[session_id] = SessionFeed(
+                session_id, self._database, self._bus, self._live, self._encode
             )
-        channel.wanted += 1
+        feed.joining += 1
         try:
-            head = await channel.begin()
+            head = await feed.begin()
             begin = head if after is None else min(after, head)
             if last is not None:
                 begin = max(begin, head - last)
-            joined = await channel.bring(follower, begin)
+            joined = await feed.bring(subscriber, begin)
         finally:
-            channel.wanted -= 1
-            await self._let_go(channel)
+            feed.joining -= 1
+            await self._let_go(feed)
         return begin, joined
 
-    async def leave(self, session_id: str, follower: FeedSubscriber[T]) -> None:
-        channel = self._channels.get(session_id)
-        if channel is not None:
-            channel.followers.discard(follower)
-            await self._let_go(channel)
+    async def leave(self, session_id: str, subscriber: FeedSubscriber[T]) -> None:
+        feed = self._feeds.get(session_id)
+        if feed is not None:
+            feed.subscribers.discard(subscriber)
+            await self._let_go(feed)
 
-    def follows(self, session_id: str, follower: FeedSubscriber[T]) -> bool:
-        channel = self._channels.get(session_id)
-        return channel is not None and follower in channel.followers
+    def follows(self, session_id: str, subscriber: FeedSubscriber[T]) -> bool:
+        feed = self._feeds.get(session_id)
+        return feed is not None and subscriber in feed.subscribers
 
-    def _wake(self, streams: Iterable[str]) -> None:
-        for stream in streams:
-            if (channel := self._channels.get(stream)) is not None:
-                channel.wake()
+    async def catch_up(self, session_id: str) -> None:
+        """Wait until everything that is stored now was published to the session's subscribers."""
+        feed = self._feeds.get(session_id)
+        if feed is not None:
+            await feed.catch_up()
 
     async def _look(self) -> None:
         rows = await self._database.fetch(NEWEST)
-        newest = rows[0][0]
-        if newest != self._looked_at:
-            names = tuple(self._channels)
+        now = asyncio.get_running_loop().time()
+        if rows[0][0] != self._newest:
+            self._newest, self._look_until = rows[0][0], now + SETTLE_SECONDS
+        if now <= self._look_until:
+            names = tuple(self._feeds)
             for begin in range(0, len(names), MAX_HEADS):
                 await self._look_at(names[begin : begin + MAX_HEADS])
-            # Only now: if the read failed, it is repeated.
-            self._looked_at = newest
 
     async def _look_at(self, names: Sequence[str]) -> None:
         heads = await self._database.read(lambda db: read_heads(db, names))
-        grown = [name for name, seq in heads if name in self._channels and seq > self._channels[name].seq]
-        self._wake(grown)
+        for name, seq in heads:
+            if (feed := self._feeds.get(name)) is not None and seq > feed.seq:
+                feed.wake()
 
-    async def _let_go(self, channel: "SessionFeed[T]") -> None:
-        if (
-            not channel.followers
-            and not channel.wanted
-            and self._channels.get(channel.session_id) is channel
-        ):
-            del self._channels[channel.session_id]
-            await channel.end()
+    async def _let_go(self, feed: "SessionFeed[T]") -> None:
+        if not feed.subscribers and not feed.joining and self._feeds.get(feed.session_id) is feed:
+            del self._feeds[feed.session_id]
+            await feed.end()
 
     async def _end_all(self) -> None:
-        for channel in tuple(self._channels.values()):
-            await channel.end()
-        self._channels.clear()
+        for feed in tuple(self._feeds.values()):
+            await feed.end()
+        self._feeds.clear()
+
+
+@dataclass(slots=True)
+class _GrowingText:
+    """The answer of the current turn, and how much of it was published."""
+
+    task_id: str
+    turn: int
+    pieces: list[str] = field(default_factory=list)
+    chars: int = 0
+    published_pieces: int = 0
+    published_chars: int = 0
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.chars += len(text)
+
+    def unpublished(self) -> tuple[int, str]:
+        """The offset and the text since the last call."""
+        offset, text = self.published_chars, "".join(self.pieces[self.published_pieces :])
+        self.published_pieces, self.published_chars = len(self.pieces), offset + len(text)
+        return offset, text
+
+    def published(self) -> str:
+        return "".join(self.pieces[: self.published_pieces])
 
 
 class SessionFeed(Generic[T]):
     """One session for all its subscribers. `seq` is the number up to which everything was published."""
 
     def __init__(
-        self, session_id: str, database: Database, live: LiveStream, telling: FeedRenderer[T]
+        self,
+        session_id: str,
+        database: Database,
+        bus: Bus,
+        live: LiveStream,
+        encode: Callable[[str, FeedItem], T],
     ) -> None:
         self.session_id = session_id
-        self.followers: set[FeedSubscriber[T]] = set()
-        # Those that are about to join.
-        self.wanted = 0
+        self.subscribers: set[FeedSubscriber[T]] = set()
+        # The number of those that are about to join.
+        self.joining = 0
         self.seq = 0
         self._database = database
+        self._bus = bus
         self._live = live
+        self._encode = encode
+        self._unsubscribes: tuple[Callable[[], None], ...] = ()
         # Both exist only while they have work.
         self._beginning: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -198,8 +219,7 @@ class SessionFeed(Generic[T]):
         self._task: str | None = None
         self._turn = 0
         self._open_calls: set[str] = set()
-        self._telling = telling
-        self._open = PartialAnswer()
+        self._text: _GrowingText | None = None
         self._text_is_due = False
 
     async def begin(self) -> int:
@@ -211,44 +231,97 @@ class SessionFeed(Generic[T]):
         return self.seq
 
     async def _find_beginning(self) -> None:
-        self._live.subscribe(self.session_id, self)
+        if not self._unsubscribes:
+            self._unsubscribes = (
+                self._bus.subscribe(self._on_log, LogAppended, session_id=self.session_id),
+                self._bus.subscribe(self._on_text, TextAppended, session_id=self.session_id),
+            )
+            # A text of another process is sent by that.
+            self._take_over(self._live.running_text(self.session_id))
 
         def read(connection: DbConnection) -> tuple[int, str | None, int]:
             require_session(connection, self.session_id)
             return read_head(connection, self.session_id), *_running_task(connection, self.session_id)
 
-        self.seq, self._task, self._turn = await self._database.read(read)
-        self._is_open, self._beginning = True, None
-        self.wake()
+        try:
+            self.seq, self._task, self._turn = await self._database.read(read)
+        finally:
+            self._beginning = None
+        self._is_open = True
+        if self._may_have_grown:
+            self.wake()
+        else:
+            self._deliver_text()
 
     async def end(self) -> None:
-        self._live.unsubscribe(self.session_id, self)
-        self._is_open = False
+        for unsubscribe in self._unsubscribes:
+            unsubscribe()
+        self._unsubscribes, self._is_open = (), False
         for task in (self._beginning, self._reading):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait({task})
 
-    # -- notifications --
+    # -- messages --
 
     def wake(self) -> None:
+        """There may be more in the log."""
         self._may_have_grown = True
         if self._is_open and self._reading is None:
             self._reading = asyncio.create_task(self._read_on())
 
-    def deliver(self, _task: Task, event: AgentEvent) -> bool:
-        """A live event: only text is new here, everything else comes from the log."""
-        if isinstance(event, TextDelta):
-            self._text_grew()
-        return True
-
-    def on_remote_change(self) -> None:
-        running = self._live.running_buffer(self.session_id)
-        if running is None or not self._is_due(running):
-            # The other process's log says which turn it belongs to, or how it ended.
+    def _on_log(self, message: LogAppended) -> None:
+        """Publish the events that continue what was published; for anything else, look into the log."""
+        if not message.events or not self._is_open or self._reading is not None:
             self.wake()
-        else:
+            return
+        try:
+            for event in message.events:
+                if event.seq <= self.seq:
+                    continue
+                entry = entry_of_event(event) if event.seq == self.seq + 1 else None
+                if entry is None:
+                    self.wake()
+                    return
+                self._deliver_entry(entry)
+            self._deliver_text()
+        except Exception:
+            self.wake()
+            raise
+
+    def _take_over(self, running: RunningText | None) -> None:
+        """Continue a text that is produced here."""
+        if running is not None:
+            self._text = _GrowingText(running.task_id, running.turn)
+            self._text.add(running.text)
+
+    def _on_text(self, message: TextAppended) -> None:
+        if message.is_remote and self._live.is_running(self.session_id):
+            # The answer is produced here; another process that sends text has lost the session.
+            return
+        known, text = self._text, message.text
+        is_same = known is not None and (known.task_id, known.turn) == (message.task_id, message.turn)
+        if message.offset == 0:
+            so_far = "".join(known.pieces) if known is not None and is_same else ""
+            if so_far and text.startswith(so_far):
+                # All of it, for another process.
+                text = text[len(so_far) :]
+            else:
+                known = self._text = _GrowingText(message.task_id, message.turn)
+        elif known is None or not is_same or message.offset > known.chars:
+            self._bus.publish(ResyncRequested(self.session_id))
+            return
+        elif message.offset < known.chars:
+            return
+        assert known is not None  # noqa: S101 - for the type checker
+        if not text or known.chars + len(text) > MAX_TEXT_CHARS:
+            return
+        known.add(text)
+        if self._is_due(known):
             self._text_grew()
+        elif message.is_remote:
+            # The log says which turn it belongs to, or how it ended.
+            self.wake()
 
     def _text_grew(self) -> None:
         if not self._text_is_due:
@@ -258,22 +331,28 @@ class SessionFeed(Generic[T]):
 
     # -- publishing --
 
-    async def bring(self, follower: FeedSubscriber[T], seq: int) -> int:
+    async def bring(self, subscriber: FeedSubscriber[T], seq: int) -> int:
         """Send a new subscriber the stored entries until it has caught up, and let it join."""
         while seq < self.seq:
             page = await self._read(seq, self.seq)
             if not page:
                 raise StoreError(f"the log of session {self.session_id} ends before its head")
             for entry in page:
-                for piece in self._telling.render_event(entry, ""):
-                    follower.deliver(piece)
+                for item in render_entry(entry):
+                    subscriber.deliver(self._encode(self.session_id, item))
                 seq = entry.seq
                 # One by one: a page of long messages is more than a subscriber may buffer.
-                await follower.ready()
-        if (running := self._open.whole()) is not None:
-            follower.deliver(self._of_text(running))
-        self.followers.add(follower)
+                await subscriber.ready()
+        if (text := self._text) is not None and text.published_chars:
+            item = render_text(text.task_id, text.turn, 0, text.published())
+            subscriber.deliver(self._encode(self.session_id, item))
+        self.subscribers.add(subscriber)
         return seq
+
+    async def catch_up(self) -> None:
+        self.wake()
+        while (reading := self._reading) is not None:
+            await asyncio.wait({reading})
 
     async def _read_on(self) -> None:
         while self._may_have_grown:
@@ -296,12 +375,15 @@ class SessionFeed(Generic[T]):
     async def _deliver_stored(self) -> None:
         while page := await self._read(self.seq, LAST):
             for entry in page:
-                shown = self._note(entry)
-                for piece in self._telling.render_event(entry, shown):
-                    self._deliver_all(piece)
-                self.seq = entry.seq
+                self._deliver_entry(entry)
             if len(page) < PAGE:
                 return
+
+    def _deliver_entry(self, entry: LogEntry) -> None:
+        shown = self._note(entry)
+        for item in render_entry(entry, shown):
+            self._deliver_all(item)
+        self.seq = entry.seq
 
     def _note(self, entry: LogEntry) -> str:
         """Track the running task. Returns the published part of a text that is stored now."""
@@ -310,37 +392,40 @@ class SessionFeed(Generic[T]):
             self._task, self._turn = task, 0
         if said is not None and said.role == "tool":
             self._open_calls.discard(said.tool_call_id or "")
-        is_end = entry.kind in {"task.finished", "task.cancelled"}
-        if is_end or (said is not None and said.role == "assistant"):
-            if is_end:
-                self._task = None
-            elif said is not None and task == self._task:
-                self._turn = int(entry.payload.get("turn", self._turn))
+        if entry.kind in {"task.finished", "task.cancelled"}:
+            self._task = self._text = None
+        elif said is not None and said.role == "assistant":
+            if task == self._task and entry.kind == "turn.completed":
+                self._turn = said.turn
                 self._open_calls = {str(call["id"]) for call in said.tool_calls}
-            return self._open.close()
+            return self._take_text(task, said.turn)
         return ""
 
-    def _is_due(self, running: RunningTextBuffer) -> bool:
+    def _take_text(self, task: str | None, turn: int) -> str:
+        """The published part of a turn's text, which is stored now and replaced by its entry."""
+        text = self._text
+        if text is None or text.task_id != task or text.turn > turn:
+            return ""
+        self._text = None
+        return text.published() if text.turn == turn else ""
+
+    def _is_due(self, text: _GrowingText) -> bool:
         """Whether everything before the text was published, and the text is not stored yet."""
-        is_new = running.task_id == self._task and running.turn > self._turn
-        return is_new and not self._open_calls
+        return text.task_id == self._task and text.turn > self._turn and not self._open_calls
 
     def _deliver_text(self) -> None:
         self._text_is_due = False
-        running = self._live.running_buffer(self.session_id)
         # The log wakes the feed when it has what comes before the text.
-        if running is None or not self._is_due(running):
+        if (text := self._text) is None or not self._is_due(text):
             return
-        grown = self._open.more(running)
-        if grown is not None:
-            self._deliver_all(self._of_text(grown))
+        offset, grown = text.unpublished()
+        if grown:
+            self._deliver_all(render_text(text.task_id, text.turn, offset, grown))
 
-    def _of_text(self, text: "FeedTextDelta") -> T:
-        return self._telling.render_text(self.session_id, text.task_id, text.offset, text.text)
-
-    def _deliver_all(self, piece: T) -> None:
-        for follower in tuple(self.followers):
-            follower.deliver(piece)
+    def _deliver_all(self, item: FeedItem) -> None:
+        encoded = self._encode(self.session_id, item)
+        for subscriber in tuple(self.subscribers):
+            subscriber.deliver(encoded)
 
     async def _read(self, after: int, through: int) -> list[LogEntry]:
         return await self._database.read(
@@ -354,47 +439,3 @@ def _running_task(connection: DbConnection, session_id: str) -> tuple[str | None
             turns = connection.query(LAST_TURN, (session_id, task))
             return str(task), int(orjson.loads(turns[0][0]).get("turn", 0)) if turns else 0
     return None, 0
-
-
-@dataclass(frozen=True, slots=True)
-class FeedTextDelta:
-    """A part of a running answer, from `offset` on."""
-
-    task_id: str
-    offset: int
-    text: str
-
-
-class PartialAnswer:
-    """The part of the running answer that was published before it is stored."""
-
-    def __init__(self) -> None:
-        self._of: RunningTextBuffer | None = None
-        self._pieces = 0
-        self._chars = 0
-
-    def more(self, running: RunningTextBuffer) -> FeedTextDelta | None:
-        """The text since the last call; None if there is none."""
-        if running is not self._of:
-            self._of, self._pieces, self._chars = running, 0, 0
-        text = "".join(running.pieces[self._pieces :])
-        if not text:
-            return None
-        grown = FeedTextDelta(running.task_id, self._chars, text)
-        self._pieces, self._chars = len(running.pieces), self._chars + len(text)
-        return grown
-
-    def whole(self) -> FeedTextDelta | None:
-        """All of the published text, for a subscriber that joins."""
-        if self._of is None or not self._chars:
-            return None
-        return FeedTextDelta(self._of.task_id, 0, self._text())
-
-    def close(self) -> str:
-        """The answer is stored or abandoned. Returns its published part."""
-        text = self._text()
-        self._of, self._pieces, self._chars = None, 0, 0
-        return text
-
-    def _text(self) -> str:
-        return "" if self._of is None else "".join(self._of.pieces[: self._pieces])

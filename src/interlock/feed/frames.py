@@ -1,5 +1,6 @@
-"""The data of each frame that front ends show: one typed dictionary for each frame type."""
+"""What front ends show: items, each with the data of a frame. One typed dictionary for each frame type."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
 
@@ -15,11 +16,15 @@ class FeedItemType(StrEnum):
 
 
 class StreamChunk(TypedDict):
-    """Text of the running answer: it replaces everything from `offset` on. The last one has `time_us`."""
+    """Text of a turn's answer: it replaces everything from `offset` on.
+
+    The last one of a task has `time_us`, and turn 0.
+    """
 
     content: str
     done: bool
     task_id: str | None
+    turn: int
     offset: int
     time_us: NotRequired[int]
 
@@ -31,6 +36,7 @@ class ToolCallData(TypedDict):
     arguments: dict[str, Any] | str
     call_id: str
     task_id: str | None
+    turn: int
     called_as: NotRequired[str]
 
 
@@ -100,4 +106,14 @@ FEED_ITEM_DATA_TYPES: dict[FeedItemType, type[Any]] = {
     FeedItemType.event: EventData,
 }
 
-FeedItem = tuple[FeedItemType, FeedItemData]
+
+@dataclass(frozen=True, slots=True)
+class FeedItem:
+    """A part of an entry of the log, or text that is not stored yet: that has no number."""
+
+    type: FeedItemType
+    data: FeedItemData
+    task_id: str | None
+    seq: int | None = None
+    # Everything of its entry came before it.
+    is_last: bool = False

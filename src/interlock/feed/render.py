@@ -16,6 +16,7 @@ from interlock.feed.frames import (
     ErrorData,
     EventData,
     FeedItem,
+    FeedItemData,
     FeedItemType,
     StreamChunk,
     ToolCallData,
@@ -25,8 +26,24 @@ from interlock.feed.frames import (
 from interlock.sessions.models import Role
 from interlock.sessions.transcript import is_subtask
 
+_Part = tuple[FeedItemType, FeedItemData]
 
-def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:
+
+def render_entry(entry: LogEntry, shown: str = "") -> list[FeedItem]:
+    """`shown` is the part of the answer that was published before it was stored."""
+    parts, task, seq = list(_parts(entry, shown)), entry.header.task, entry.seq
+    last = len(parts) - 1
+    return [
+        FeedItem(kind, data, task, seq, is_last=place == last) for place, (kind, data) in enumerate(parts)
+    ]
+
+
+def render_text(task_id: str, turn: int, offset: int, text: str) -> FeedItem:
+    """Text that is not stored yet."""
+    return FeedItem(FeedItemType.stream_chunk, _stream_chunk(text, turn, offset, task_id), task_id)
+
+
+def _parts(entry: LogEntry, shown: str) -> Iterator[_Part]:
     said, task = entry.message, entry.header.task
     if entry.is_erased or is_subtask(task):
         # Messages between two agents are no part of the conversation; the tree shows them.
@@ -40,7 +57,7 @@ def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:
         case "ask_user.asked":
             yield FeedItemType.ask_user, _question(entry)
         case "task.finished" if entry.payload.get("status") == "done":
-            ended = make_stream_chunk("", 0, task, done=True)
+            ended = _stream_chunk("", 0, 0, task, done=True)
             ended["time_us"] = entry.header.time_us
             yield FeedItemType.stream_chunk, ended
         case "task.finished":
@@ -48,9 +65,9 @@ def render_entry(entry: LogEntry, shown: str) -> Iterator[FeedItem]:
         case "task.cancelled":
             yield _ended(entry, TaskEndCode.CANCELLED, _cancelled_sentence(entry.payload))
         case _ if said is not None and said.role == Role.assistant:
-            yield from _answer_pieces(said, task, shown)
+            yield from _answer_parts(said, task, shown)
         case _ if said is not None and said.role == Role.tool:
-            yield _result_piece(entry, said)
+            yield _result_part(entry, said)
         case _:
             yield FeedItemType.event, event_data(entry)
 
@@ -61,7 +78,7 @@ def _cancelled_sentence(payload: Mapping[str, Any]) -> str:
     return f"{sentence}: {payload['reason']}" if payload.get("reason") else sentence
 
 
-def _ended(entry: LogEntry, code: TaskEndCode, sentence: str) -> FeedItem:
+def _ended(entry: LogEntry, code: TaskEndCode, sentence: str) -> _Part:
     """A task's end without an answer."""
     header = entry.header
     data: ErrorData = {
@@ -73,12 +90,13 @@ def _ended(entry: LogEntry, code: TaskEndCode, sentence: str) -> FeedItem:
     return FeedItemType.error, data
 
 
-def _answer_pieces(said: EntryMessage, task: str | None, shown: str) -> Sequence[FeedItem]:
+def _answer_parts(said: EntryMessage, task: str | None, shown: str) -> Sequence[_Part]:
     """The part of the text that was not sent yet; if other text was sent, all of it."""
     offset = len(shown) if said.content.startswith(shown) else 0
-    pieces: list[FeedItem] = []
+    parts: list[_Part] = []
     if said.content or shown or not said.tool_calls:
-        pieces.append((FeedItemType.stream_chunk, make_stream_chunk(said.content[offset:], offset, task)))
+        chunk = _stream_chunk(said.content[offset:], said.turn, offset, task)
+        parts.append((FeedItemType.stream_chunk, chunk))
     for call in said.tool_calls:
         arguments = shown_arguments(str(call["arguments"]))
         data: ToolCallData = {
@@ -86,14 +104,15 @@ def _answer_pieces(said: EntryMessage, task: str | None, shown: str) -> Sequence
             "arguments": arguments,
             "call_id": str(call["id"]),
             "task_id": task,
+            "turn": said.turn,
         }
         if "called_as" in call:
             data["called_as"] = str(call["called_as"])
-        pieces.append((FeedItemType.tool_call, data))
-    return pieces
+        parts.append((FeedItemType.tool_call, data))
+    return parts
 
 
-def _result_piece(entry: LogEntry, said: EntryMessage) -> FeedItem:
+def _result_part(entry: LogEntry, said: EntryMessage) -> _Part:
     envelope = _envelope(said.content)
     if _is_denial(str(envelope.get("error_code", ""))):
         # The denial has an event of its own.
@@ -147,8 +166,10 @@ def _question(entry: LogEntry) -> AskUserData:
     }
 
 
-def make_stream_chunk(content: str, offset: int, task: str | None, *, done: bool = False) -> StreamChunk:
-    return {"content": content, "done": done, "task_id": task, "offset": offset}
+def _stream_chunk(
+    content: str, turn: int, offset: int, task: str | None, *, done: bool = False
+) -> StreamChunk:
+    return {"content": content, "done": done, "task_id": task, "turn": turn, "offset": offset}
 
 
 def event_data(entry: LogEntry) -> EventData:

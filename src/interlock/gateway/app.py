@@ -75,7 +75,7 @@ class Gateway:
 
     def beside(self) -> tuple[Callable[[], Awaitable[None]], ...]:
         """The background tasks that must run as long as the application does."""
-        return self.services.hub.run, self.sockets.run
+        return self.services.hub.run, self.services.watch.run, self.sockets.run
 
     def app(self) -> Starlette:
         routes: list[BaseRoute] = [
@@ -171,6 +171,7 @@ class Gateway:
         try:
             await self.sockets.serve(connection)
         finally:
+            self.services.watch.leave(connection)
             for session_id in tuple(connection.subscriptions):
                 await self.services.hub.leave(session_id, connection)
 

@@ -2,11 +2,18 @@
 
 from collections.abc import Callable, Mapping
 
+import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from interlock.agent.events import AgentEvent, ToolDenied, ToolResultInfo, TurnCompleted
+from interlock.log.stream_appender import AppendedEvent
 
 PREFIX = "interlock"
+CALL_OUTCOMES = {
+    "tool_call.completed": "ok",
+    "tool_call.failed": "failed",
+    "tool_call.denied": "denied",
+    "tool_call.interrupted": "failed",
+}
 
 
 class GatewayMetrics:
@@ -47,20 +54,15 @@ class GatewayMetrics:
     def login(self, outcome: str) -> None:
         self._logins.labels(outcome).inc()
 
-    def count_agent_event(self, event: AgentEvent, name_of: Callable[[str], str]) -> None:
-        """Count an agent event of this process."""
-        match event:
-            case TurnCompleted():
-                self._turns.inc()
-                self._tokens.labels("input").inc(event.input_tokens)
-                self._tokens.labels("output").inc(event.output_tokens)
-            case ToolDenied():
-                self._calls.labels(name_of(event.tool_name), "denied").inc()
-            case ToolResultInfo():
-                outcome = "ok" if event.result.get("ok") else "failed"
-                self._calls.labels(name_of(event.tool_name), outcome).inc()
-            case _:
-                pass
+    def count_event(self, event: AppendedEvent, name_of: Callable[[str], str]) -> None:
+        """Count an event that this process has written."""
+        if event.kind == "turn.completed":
+            facts = orjson.loads(event.facts)
+            self._turns.inc()
+            self._tokens.labels("input").inc(facts["input_tokens"])
+            self._tokens.labels("output").inc(facts["output_tokens"])
+        elif (outcome := CALL_OUTCOMES.get(event.kind)) is not None:
+            self._calls.labels(name_of(orjson.loads(event.facts)["tool_name"]), outcome).inc()
 
     def text(self, *, sockets: int, tasks: Mapping[str, int], events: int) -> bytes:
         self._frames.inc(self._sent)

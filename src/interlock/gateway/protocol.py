@@ -27,7 +27,8 @@ STORE_IS_FULL = "the disk of the store is full, so nothing was saved; free space
 
 
 RESPONSE: Final = "response"
-FrameType = FeedItemType | Literal["response"]
+SESSION_CHANGED: Final = "session_changed"
+FrameType = FeedItemType | Literal["response", "session_changed"]
 
 
 class GatewayErrorCode(StrEnum):
@@ -121,7 +122,7 @@ def make_frame(
     seq: int | None = None,
     task_id: str | None = None,
 ) -> Frame:
-    shell = {"type": kind, "session_id": session_id, "seq": seq, "data": data}
+    shell = {"type": kind, "session_id": session_id, "seq": seq, "task_id": task_id, "data": data}
     try:
         body = orjson.dumps(shell).decode()[1:]
     except orjson.JSONEncodeError:

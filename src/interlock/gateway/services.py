@@ -11,6 +11,7 @@ from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.feed.follow import FeedHub
 from interlock.gateway.protocol import Frame
+from interlock.gateway.session_watch import SessionWatch
 from interlock.log.usage import CostOf
 from interlock.log.verify.event_log import VerificationReport
 from interlock.log.writer import EventLog
@@ -71,6 +72,7 @@ class GatewayServices:
     log: EventLog
     redactor: Redactor
     hub: FeedHub[Frame]
+    watch: SessionWatch
     sessions: SessionManager
     mode_switch: ModeSwitch
     stored_settings: SettingsStore

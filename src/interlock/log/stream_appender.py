@@ -80,6 +80,20 @@ class WritePrecondition:
     parameters: tuple[Any, ...]
 
 
+class AppendedEvent(NamedTuple):
+    """An event as it was written: its header, and the facts and the content as JSON."""
+
+    id: str
+    time_us: int
+    stream: str
+    seq: int
+    task: str | None
+    parent: str | None
+    kind: str
+    facts: str
+    content: str | None
+
+
 class EventReceipt(NamedTuple):
     """The position and the hash of a recorded event."""
 
@@ -189,6 +203,8 @@ class StreamAppender:
         self._heads = heads
         self._projections = projections
         self._pending: dict[str, _Pending] = {}
+        # The rows of the events that were flushed, in order.
+        self.written: list[tuple[Any, ...]] = []
 
     def head(self, stream: str) -> StreamHead:
         head = self._heads.get(stream)
@@ -272,6 +288,7 @@ class StreamAppender:
             waiting = [pending for pending in waiting if self._has_moved(pending)]
         rows = [row for pending in waiting for row in pending.rows]
         self._connection.change_many(INSERT_EVENTS, rows)
+        self.written += rows
         if texts := [text for pending in waiting for text in pending.texts]:
             self._connection.change_many(INSERT_TEXTS, texts)
         self._projections.store(self._connection, rows)

@@ -16,6 +16,7 @@ from interlock.log.event import Event
 from interlock.log.projections import Projections
 from interlock.log.stream_appender import (
     NO_SCOPE,
+    AppendedEvent,
     EventDraft,
     EventReceipt,
     EventScope,
@@ -90,7 +91,8 @@ def _raise(refusal: Exception) -> None:
 
 
 UnitOfWork = Callable[[Transaction], Result]
-OnAppend = Callable[[set[str]], None]
+# Gets the events of a commit, in order, in the writer's thread: it must be quick and must not raise.
+OnCommit = Callable[[Sequence[AppendedEvent]], None]
 
 
 class _LogUnit(WriteUnit):
@@ -134,39 +136,38 @@ class EventLog:
     not stop the write; one that must know the outcome makes it `uninterruptible`.
     """
 
-    def __init__(self, database: Database, redactor: Redactor, projections: Projections) -> None:
+    def __init__(
+        self,
+        database: Database,
+        redactor: Redactor,
+        projections: Projections,
+        on_commit: OnCommit | None = None,
+    ) -> None:
         self._redactor = redactor
         self.projections = projections
+        self._on_commit = on_commit
         self._heads: dict[str, StreamHead] = {}
-        self._subscribers: tuple[OnAppend, ...] = ()
+        # The rows of the transaction that is open or was committed last.
+        self._written: list[tuple[Any, ...]] = []
         self._writer: GroupCommitWriter[_LogUnit] = GroupCommitWriter(
-            database.config.connect, self._apply, self._heads.clear, self._after, database.reserve
+            database.config.connect, self._apply, self._forget, self._after, database.reserve
         )
 
-    def listen(self, grown: OnAppend) -> Callable[[], None]:
-        """Call `grown` with the streams this process has appended to; returns a function that stops that.
-
-        It is called in the writer's thread, after each commit: it must be quick and must not raise.
-        """
-        self._subscribers = (*self._subscribers, grown)
-
-        def stop() -> None:
-            self._subscribers = tuple(
-                subscriber for subscriber in self._subscribers if subscriber is not grown
-            )
-
-        return stop
+    def _forget(self) -> None:
+        """The transaction was rolled back, or it is unknown whether it was committed."""
+        self._heads.clear()
+        self._written = []
 
     def _after(self, units: Sequence[_LogUnit]) -> None:
         """In the writer's thread, when a group is durable or has failed."""
         for unit in units:
             # Its outcome is known: do not keep all units of a task in memory.
             unit.follows = None
-        if self._subscribers:
-            done = [unit for unit in units if unit.error is None]
-            streams = {unit.stream for unit in done}.union(*(unit.others for unit in done))
-            for subscriber in self._subscribers if streams else ():
-                subscriber(streams)
+        # On a full disk a group may take several commits. Those before the last are not handed over:
+        # readers find them in the log.
+        written, self._written = self._written, []
+        if self._on_commit is not None and written:
+            self._on_commit([AppendedEvent._make(row[:9]) for row in written])
 
     def draft(
         self,
@@ -226,6 +227,7 @@ class EventLog:
         if len(self._heads) > MAX_CACHED_HEADS:
             self._heads.clear()
         appender = StreamAppender(connection, self._heads, self.projections)
+        self._written = appender.written
         appender.lock_heads({unit.stream for unit in units})
         for unit in units:
             self._apply_unit(connection, appender, unit)
@@ -257,6 +259,8 @@ class EventLog:
         """Run a unit in a savepoint: if it fails half-way, the rest of its group is kept."""
         connection.change("SAVEPOINT unit")
         unit.others.clear()
+        # Everything before was flushed.
+        written_before = len(appender.written)
         transaction = Transaction(
             connection,
             appender,
@@ -271,6 +275,7 @@ class EventLog:
             return work(transaction)
         except Exception:
             connection.change("ROLLBACK TO SAVEPOINT unit")
+            del appender.written[written_before:]
             for stream in (unit.stream, *unit.others):
                 appender.forget(stream)
             raise

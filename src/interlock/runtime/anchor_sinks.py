@@ -19,7 +19,7 @@ from interlock.core.threads import DaemonThreadPool
 from interlock.log.checkpoint import Anchor
 
 if TYPE_CHECKING:
-    from interlock.runtime.nats_bus import NatsServers
+    from interlock.runtime.nats_transport import NatsServers
 
 JOURNAL_SOCKET = "/run/systemd/journal/socket"
 JOURNAL_IDENTIFIER = "interlock-anchor"

@@ -18,9 +18,9 @@ from interlock.log.writer import EventLog, Transaction
 from interlock.questions.rows import Question, QuestionStatus
 from interlock.questions.service import QuestionService, read_newest_question
 from interlock.questions.widgets import PlanReview, WidgetType
+from interlock.runtime.bus import Bus, WorkAvailable
 from interlock.runtime.task_rows import Task, find_task
 from interlock.runtime.tasks import TaskService
-from interlock.runtime.work_queue import WorkNotifier
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.models import Role, SessionKind
@@ -46,14 +46,14 @@ class PlanService:
         tasks: TaskService,
         sessions: SessionManager,
         log: EventLog,
-        notifier: WorkNotifier,
+        bus: Bus,
     ) -> None:
         self._questions = questions
         self._switch = switch
         self._tasks = tasks
         self._sessions = sessions
         self._events = log
-        self._notifier = notifier
+        self._bus = bus
 
     def can_build(self, question: Question) -> bool:
         """Whether a person could build it here, now or once it is approved."""
@@ -125,7 +125,7 @@ class PlanService:
             return ApprovedPlanTask(answered, task)
 
         built = await self._events.transact(session.id, work)
-        self._notifier.notify(session.id)
+        self._bus.publish(WorkAvailable(session.id))
         return built
 
 

@@ -1,16 +1,24 @@
-"""Messages between processes: when to look for work, and text as it is streamed.
+"""Publish and subscribe: the notifications within a process, forwarded to other processes by a transport.
 
-Nothing depends on it. Messages may be lost, late or duplicated: work and messages are in the store, and
-each process polls every second or so. Without a bus (one process, or PostgreSQL alone) everything works,
-only later.
+Nothing depends on it. Messages may be lost, late or duplicated: work, text and events are in the store, and
+each process polls every second or so. Without a transport (one process, or PostgreSQL alone) everything
+works, only later.
 """
 
+import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import orjson
+
+from interlock.core.logging import StructuredLogger
+from interlock.log.kinds import SYSTEM_STREAM
+from interlock.log.stream_appender import AppendedEvent
+
+_log = StructuredLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +37,18 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class TextAppended:
-    """Text of the current answer, before it is stored. `offset` is its position in the turn's text."""
+    """Text of the current answer, before it is stored. `offset` is its position in the turn's text.
+
+    One with offset 0 begins the text anew, or repeats all of it for a process that missed the beginning.
+    """
 
     session_id: str
     task_id: str
     turn: int
     offset: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class TextEnded:
-    """The current answer of this session has ended: it is in the log, or was given up."""
-
-    session_id: str
-    task_id: str
+    # Another process sent it.
+    is_remote: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,62 +60,109 @@ class ResyncRequested:
 
 @dataclass(frozen=True, slots=True)
 class LogAppended:
-    """The log of this session has new events."""
+    """The log of this session has new events. Within the process that wrote them, they come with it."""
 
     session_id: str
+    events: Sequence[AppendedEvent] = field(default=(), compare=False)
 
 
-BusMessage = WorkAvailable | CancelRequested | TextAppended | TextEnded | ResyncRequested | LogAppended
-BusHandler = Callable[[BusMessage], None]
+@dataclass(frozen=True, slots=True)
+class SessionChanged:
+    """A list of sessions shows this one in another way now, by the event with this number."""
+
+    session_id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReported:
+    """A running call reports progress. It is not stored, and stays within the process."""
+
+    session_id: str
+    call_id: str
+    text: str
+
+
+BusMessage = (
+    WorkAvailable
+    | CancelRequested
+    | TextAppended
+    | ResyncRequested
+    | LogAppended
+    | SessionChanged
+    | ProgressReported
+)
+MessageHandler = Callable[[Any], None]
 
 _KINDS: dict[str, type[BusMessage]] = {
-    "ring": WorkAvailable,
-    "stir": CancelRequested,
-    "piece": TextAppended,
-    "silence": TextEnded,
-    "wanted": ResyncRequested,
-    "grown": LogAppended,
+    "work": WorkAvailable,
+    "cancel": CancelRequested,
+    "text": TextAppended,
+    "resync": ResyncRequested,
+    "log": LogAppended,
+    "session": SessionChanged,
 }
+# The events that change how a list shows their session.
+SESSION_CHANGES = frozenset(
+    {
+        *("session.created", "session.renamed", "session.archived", "session.deleted"),
+        *("session.mode_changed", "session.model_changed"),
+        *("task.queued", "task.started", "task.waiting", "task.requeued"),
+        *("task.finished", "task.cancelled"),
+        *("run.started", "run.paused", "run.resumed", "run.stopped", "run.finished"),
+    }
+)
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_NUMBERS = frozenset({"offset", "turn"})
+_LOCAL_FIELDS = frozenset({"is_remote", "events"})
+_SENT_FIELDS = {
+    kind: tuple(name for name in kind.__slots__ if name not in _LOCAL_FIELDS) for kind in _NAMES
+}
+_NUMBERS = frozenset({"offset", "seq", "turn"})
 # Generated ids contain nothing else. Messages on the bus are untrusted.
 _IDENTITY = re.compile("[!-~]{1,64}")
 
 
-def encode_message(signal: BusMessage) -> bytes:
+def encode_message(message: BusMessage) -> bytes:
     """Encode a message as one line."""
-    return orjson.dumps([_NAMES[type(signal)], *(getattr(signal, name) for name in signal.__slots__)])
+    kind = type(message)
+    return orjson.dumps([_NAMES[kind], *(getattr(message, name) for name in _SENT_FIELDS[kind])])
 
 
 def decode_message(line: bytes) -> BusMessage | None:
     """Decode a message; None if unknown: another version of Interlock may send more kinds."""
     try:
-        name, *fields = orjson.loads(line)
+        name, *values = orjson.loads(line)
         kind = _KINDS[name]
-        signal = kind(*fields)
     except (ValueError, TypeError, KeyError):
         return None
-    return signal if all(_fits(field, getattr(signal, field)) for field in kind.__slots__) else None
+    fields = _SENT_FIELDS[kind]
+    if len(values) != len(fields) or not all(map(_fits, fields, values)):
+        return None
+    message = kind(*values)
+    return replace(message, is_remote=True) if isinstance(message, TextAppended) else message
 
 
-def _fits(field: str, value: object) -> bool:
-    if field in _NUMBERS:
+def _fits(field_name: str, value: object) -> bool:
+    if field_name in _NUMBERS:
         return type(value) is int and value >= 0
-    return isinstance(value, str) and (field == "text" or _IDENTITY.fullmatch(value) is not None)
+    return isinstance(value, str) and (field_name == "text" or _IDENTITY.fullmatch(value) is not None)
 
 
-class Bus(Protocol):
-    """A transport. `send` and `hear` run on one event loop. A process does not receive its own messages."""
+class BusTransport(Protocol):
+    """Carries messages between processes. Everything runs on one event loop.
+
+    A process does not receive its own messages.
+    """
 
     @property
     def has_others(self) -> bool:
         """Whether other processes may receive messages. Thread-safe."""
 
-    def send(self, signal: BusMessage) -> None:
+    def send(self, message: BusMessage) -> None:
         """Send a message. Never waits and never fails; what cannot be sent is dropped."""
 
     def watch(self, session_id: str) -> None:
-        """Receive this session's `TextAppended`, `TextEnded` and `LogAppended` from now on.
+        """Receive this session's `TextAppended` and `LogAppended` from now on.
 
         The process that runs its task sends the whole text so far. Unwatched sessions may be received or
         not.
@@ -118,9 +170,113 @@ class Bus(Protocol):
 
     def unwatch(self, session_id: str) -> None: ...
 
-    async def run(self, hear: BusHandler, has_room: Callable[[], bool]) -> None:
+    def watch_changes(self) -> None:
+        """Receive `SessionChanged` of all sessions. Called before `run`."""
+
+    async def run(self, receive: MessageHandler, has_room: Callable[[], bool]) -> None:
         """Run until cancelled, through every loss of the connection.
 
-        `has_room` says whether this process could work on another session: a bus that delivers each
-        notification to one process asks it first.
+        `has_room` says whether this process could work on another session: a transport that delivers each
+        `WorkAvailable` to one process asks it first.
         """
+
+
+class Bus:
+    """The bus of one process, on one event loop. Without a transport, it ends at the process."""
+
+    def __init__(self, transport: BusTransport | None = None) -> None:
+        self._transport = transport
+        # By kind and session; None means all sessions.
+        self._handlers: dict[tuple[type[BusMessage], str | None], tuple[MessageHandler, ...]] = {}
+        # The number of subscriptions to each session.
+        self._watched: dict[str, int] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether other processes may receive messages. Thread-safe."""
+        return self._transport is not None and self._transport.has_others
+
+    def subscribe(
+        self, handler: MessageHandler, *kinds: type[BusMessage], session_id: str | None = None
+    ) -> Callable[[], None]:
+        """Call `handler` with each message of these kinds, of one session or of all.
+
+        It must not block. Returns a function that ends the subscription.
+        """
+        with suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
+        for kind in kinds:
+            self._handlers[kind, session_id] = (*self._handlers.get((kind, session_id), ()), handler)
+        if session_id is not None:
+            self._watch(session_id)
+        elif SessionChanged in kinds and self._transport is not None:
+            self._transport.watch_changes()
+
+        def unsubscribe() -> None:
+            for kind in kinds:
+                left = tuple(each for each in self._handlers[kind, session_id] if each is not handler)
+                if left:
+                    self._handlers[kind, session_id] = left
+                else:
+                    del self._handlers[kind, session_id]
+            if session_id is not None:
+                self._unwatch(session_id)
+
+        return unsubscribe
+
+    def publish(self, message: BusMessage) -> None:
+        """Deliver a message to the subscribers here and in other processes. Never waits and never fails."""
+        self._deliver(message)
+        if self._transport is not None and not isinstance(message, ProgressReported):
+            self._transport.send(message)
+
+    def publish_committed(self, events: Sequence[AppendedEvent]) -> None:
+        """Publish events that were just written, in order. Called in the writer's thread."""
+        loop = self._loop
+        is_wanted = any(kind in {LogAppended, SessionChanged} for kind, _ in tuple(self._handlers))
+        if loop is not None and (is_wanted or self.has_others):
+            # A loop that has ended has no subscribers.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._publish_appended, events)
+
+    async def run(self, has_room: Callable[[], bool] = lambda: False) -> None:
+        """Connect to other processes, until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        if self._transport is None:
+            await self._loop.create_future()
+        else:
+            await self._transport.run(self._deliver, has_room)
+
+    def _publish_appended(self, events: Sequence[AppendedEvent]) -> None:
+        by_stream: dict[str, list[AppendedEvent]] = {}
+        for event in events:
+            by_stream.setdefault(event.stream, []).append(event)
+        for stream, of_stream in by_stream.items():
+            self._deliver(LogAppended(stream, of_stream))
+            if self._transport is not None and stream != SYSTEM_STREAM:
+                self._transport.send(LogAppended(stream))
+            changes = [event.seq for event in of_stream if event.kind in SESSION_CHANGES]
+            if changes:
+                self.publish(SessionChanged(stream, changes[-1]))
+
+    def _deliver(self, message: BusMessage) -> None:
+        kind = type(message)
+        for session_id in (None, message.session_id):
+            for handler in self._handlers.get((kind, session_id), ()):
+                try:
+                    handler(message)
+                except Exception as error:  # noqa: BLE001 - one subscriber's fault is not that of the others
+                    _log.error("message_not_handled", kind=kind.__name__, exc_info=error)
+
+    def _watch(self, session_id: str) -> None:
+        self._watched[session_id] = self._watched.get(session_id, 0) + 1
+        if self._watched[session_id] == 1 and self._transport is not None:
+            self._transport.watch(session_id)
+
+    def _unwatch(self, session_id: str) -> None:
+        self._watched[session_id] -= 1
+        if not self._watched[session_id]:
+            del self._watched[session_id]
+            if self._transport is not None:
+                self._transport.unwatch(session_id)

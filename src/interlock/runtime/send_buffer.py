@@ -3,7 +3,7 @@
 import asyncio
 from typing import Generic, TypeVar
 
-from interlock.runtime.bus import BusMessage, TextAppended, TextEnded
+from interlock.runtime.bus import BusMessage, TextAppended
 
 T = TypeVar("T")
 
@@ -24,17 +24,14 @@ class SendBuffer(Generic[T]):
         # Deltas are arriving, so that waiting a little merges more of them.
         self.is_busy = False
 
-    def put(self, signal: BusMessage) -> None:
+    def put(self, message: BusMessage) -> None:
         while len(self._waiting) >= MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
-        match signal:
+        match message:
             case TextAppended():
-                self._put_text(signal, self._waiting.setdefault(signal.session_id, []))
-            case TextEnded(session_id):
-                # It ends the text before it, so it is sent after that.
-                self._waiting.setdefault(session_id, []).append(signal)
+                self._put_text(message, self._waiting.setdefault(message.session_id, []))
             case _:
-                self._waiting[signal] = [signal]
+                self._waiting[message] = [message]
         self._some.set()
 
     def let_go(self, thing: T) -> None:
@@ -48,9 +45,9 @@ class SendBuffer(Generic[T]):
         self._some.clear()
         waiting, self._waiting = self._waiting, {}
         released, self._released = self._released, []
-        signals = [signal for some in waiting.values() for signal in some]
-        self.is_busy = any(isinstance(signal, TextAppended) for signal in signals)
-        return signals, released
+        messages = [message for some in waiting.values() for message in some]
+        self.is_busy = any(isinstance(message, TextAppended) for message in messages)
+        return messages, released
 
     def _put_text(self, piece: TextAppended, said: list[BusMessage]) -> None:
         if said and (joined := _joined(said[-1], piece)) is not None:

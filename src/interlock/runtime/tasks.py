@@ -33,6 +33,7 @@ from interlock.log.task_events import (
 from interlock.log.writer import EventLog, Transaction
 from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
+from interlock.runtime.bus import Bus, WorkAvailable
 from interlock.runtime.task_rows import (
     CANCEL,
     COUNT_QUEUED,
@@ -54,7 +55,6 @@ from interlock.runtime.task_rows import (
     stored_mode,
     task_from_row,
 )
-from interlock.runtime.work_queue import WorkNotifier
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role, SessionKind, title_from_message
 from interlock.sessions.storable_message import StorableMessage, require_session
@@ -91,7 +91,7 @@ class TaskService:
         redactor: Redactor,
         sessions: SessionManager,
         questions: QuestionService,
-        notifier: WorkNotifier,
+        bus: Bus,
         *,
         queue_limit: int,
         max_interruptions: int = MAX_INTERRUPTIONS,
@@ -109,7 +109,7 @@ class TaskService:
         self._redactor = redactor
         self._sessions = sessions
         self._questions = questions
-        self._notifier = notifier
+        self._bus = bus
         self._queue_limit = queue_limit
         self._max_interruptions = max_interruptions
 
@@ -157,7 +157,7 @@ class TaskService:
             return put(transaction)
 
         task = await self._events.transact(session_id, work)
-        self._notifier.notify(task.session_id)
+        self._bus.publish(WorkAvailable(task.session_id))
         return task
 
     async def retry(
@@ -196,7 +196,7 @@ class TaskService:
 
         cancelled = await self._events.transact(task.session_id, work, on_full_disk=True)
         # Also if it has ended: the session's next task may have waited for it.
-        self._notifier.notify(task.session_id)
+        self._bus.publish(WorkAvailable(task.session_id))
         return cancelled
 
     async def delete_session(self, session_id: str, *, who: str) -> None:
@@ -218,7 +218,7 @@ class TaskService:
             )
 
         await self._events.transact(session_id, work, on_full_disk=True)
-        self._notifier.notify(session_id)
+        self._bus.publish(WorkAvailable(session_id))
 
     async def get(self, task_id: str) -> Task:
         return await self._database.read(lambda db: read_task(db, sanitize_text(task_id), READ_SHOWN))
@@ -410,7 +410,7 @@ class TaskService:
             task_id=task_id,
         )
         task = await self._events.transact(session_id, work)
-        self._notifier.notify(session_id)
+        self._bus.publish(WorkAvailable(session_id))
         return task
 
     def putting(

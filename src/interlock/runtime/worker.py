@@ -20,17 +20,19 @@ from interlock.log.stream_appender import EventScope
 from interlock.log.worker_events import WorkerStarted
 from interlock.log.writer import EventLog, Transaction
 from interlock.runtime.append_retry import append_with_retry
-from interlock.runtime.bus import WorkAvailable
+from interlock.runtime.bus import Bus, CancelRequested, WorkAvailable
 from interlock.runtime.session_runner import SessionRunner
 from interlock.runtime.task_handler import TaskHandler
 from interlock.runtime.task_rows import Task
 from interlock.runtime.tasks import TaskService
-from interlock.runtime.work_queue import SessionWorkState, WorkNotifier, WorkQueue
+from interlock.runtime.work_queue import SessionWorkState, WorkQueue
 
 _log = StructuredLogger(__name__)
 
 # A session that failed is not tried again for a while, so that it does not keep workers busy.
 COOLING_SECONDS = 2.0
+# Sessions with a notification that was not looked at yet.
+MAX_NOTIFIED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Worker:
         log: EventLog,
         tasks: TaskService,
         backlog: WorkQueue,
-        notifier: WorkNotifier,
+        bus: Bus,
         leases: Leases,
         limits: WorkerLimits,
         spawned: str | None = None,
@@ -67,7 +69,7 @@ class Worker:
         self._tasks = tasks
         self._spawned = spawned
         self._backlog = backlog
-        self._notifier = notifier
+        self._bus = bus
         self._leases = leases
         self._limits = limits
         self._work = SessionRunner(
@@ -94,7 +96,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until stopped. When cancelled, it releases running tasks to others and then ends."""
-        subscribers = asyncio.create_task(self._listen())
+        unsubscribe = self._bus.subscribe(self._on_message, WorkAvailable, CancelRequested)
         telling = asyncio.create_task(self._record_start())
         try:
             while not self._stopping.is_set():
@@ -109,9 +111,9 @@ class Worker:
         finally:
             self._work.stop()
             self._work.hurry()
-            subscribers.cancel()
+            unsubscribe()
             telling.cancel()
-            await asyncio.gather(subscribers, telling, *self._sessions.values(), return_exceptions=True)
+            await asyncio.gather(telling, *self._sessions.values(), return_exceptions=True)
 
     async def _rest(self) -> None:
         await wait_for_event(self._wake, self._limits.poll_seconds)
@@ -138,19 +140,15 @@ class Worker:
 
     # -- finding work --
 
-    async def _listen(self) -> None:
-        while True:
-            try:
-                async for signal in self._notifier.notifications():
-                    if isinstance(signal, WorkAvailable):
-                        self._rung[signal.session_id] = None
-                    if signal.session_id in self._sessions:
-                        self._cancels_at = -math.inf
-                    if isinstance(signal, WorkAvailable) or signal.session_id in self._sessions:
-                        self._wake.set()
-            except Exception as error:  # noqa: BLE001 - without a bell there is still looking
-                _log.warning("bell_broken", worker=self._name, error=str(error))
-            await asyncio.sleep(self._limits.poll_seconds)
+    def _on_message(self, message: WorkAvailable | CancelRequested) -> None:
+        is_work = isinstance(message, WorkAvailable)
+        # Messages that are dropped are found by polling.
+        if is_work and len(self._rung) < MAX_NOTIFIED:
+            self._rung[message.session_id] = None
+        if message.session_id in self._sessions:
+            self._cancels_at = -math.inf
+        if is_work or message.session_id in self._sessions:
+            self._wake.set()
 
     async def _look(self) -> None:
         now = time.monotonic()
@@ -200,7 +198,7 @@ class Worker:
             # Look first: the notification may be spurious or for the holder, and taking a lease is a write.
             prospect = await self._backlog.look_at(session_id)
             if prospect is SessionWorkState.to_stop:
-                self._notifier.notify_cancel(session_id)
+                self._bus.publish(CancelRequested(session_id))
             if (
                 prospect not in {SessionWorkState.free, SessionWorkState.cancelled}
                 or self._stopping.is_set()
@@ -241,7 +239,7 @@ class Worker:
         self._wake.set()
         if self._stopping.is_set():
             # Another worker continues it.
-            self._notifier.notify(session_id)
+            self._bus.publish(WorkAvailable(session_id))
 
     def _cool(self, session_id: str) -> None:
         self._cooling[session_id] = time.monotonic() + COOLING_SECONDS

@@ -14,6 +14,7 @@ from interlock.core.threads import DaemonThreadPool
 from interlock.log.run_events import RunStarted
 from interlock.log.writer import EventLog, Transaction
 from interlock.redaction.redactor import Redactor
+from interlock.runtime.bus import Bus, WorkAvailable
 from interlock.runtime.task_rows import (
     RUN_STARTED_WITH,
     SESSIONS_STARTED_WITH,
@@ -22,7 +23,6 @@ from interlock.runtime.task_rows import (
     TaskStatus,
 )
 from interlock.runtime.tasks import TaskService, reject_revoked
-from interlock.runtime.work_queue import WorkNotifier
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Session, SessionKind
 from interlock.workflow import engine
@@ -61,7 +61,7 @@ class WorkflowRunService:
         sessions: SessionManager,
         log: EventLog,
         redactor: Redactor,
-        notifier: WorkNotifier,
+        bus: Bus,
         folder: WorkflowDirectory,
     ) -> None:
         self.book = book
@@ -70,7 +70,7 @@ class WorkflowRunService:
         self._sessions = sessions
         self._events = log
         self._redactor = redactor
-        self._notifier = notifier
+        self._bus = bus
         self._threads = DaemonThreadPool("interlock-workflows")
 
     async def create(
@@ -128,7 +128,7 @@ class WorkflowRunService:
         if session.kind != SessionKind.run:
             raise UserError(f"session {session_id} is not a workflow run")
         await self._events.transact(session_id, work)
-        self._notifier.notify(session_id)
+        self._bus.publish(WorkAvailable(session_id))
         return (await self.book.run_state(session_id)).run
 
     async def pause(self, session_id: str, *, who: str) -> WorkflowRun:
@@ -203,7 +203,7 @@ class WorkflowRunService:
     def notify(self, sessions: Iterable[str]) -> None:
         """Notify workers about these sessions."""
         for session_id in sessions:
-            self._notifier.notify(session_id)
+            self._bus.publish(WorkAvailable(session_id))
 
     async def shown(self, session_id: str) -> RunView:
         run_state = await self.book.run_state(session_id)
@@ -216,7 +216,7 @@ class WorkflowRunService:
     ) -> WorkflowRun:
         await self.book.run_state(session_id)
         await self._events.transact(session_id, work, on_full_disk=on_full_disk)
-        self._notifier.notify(session_id)
+        self._bus.publish(WorkAvailable(session_id))
         return (await self.book.run_state(session_id)).run
 
     def _put(self, transaction: Transaction, session_id: str, step: NextStep | None) -> None:

@@ -81,6 +81,13 @@ def read_sessions(
     return [session_from_row(row) for row in connection.query(LIST_SESSIONS, parameters)]
 
 
+def read_sessions_by_id(connection: DbConnection, session_ids: Sequence[str]) -> list[Session]:
+    """Those of the sessions that exist."""
+    places = ", ".join("?" for _ in session_ids)
+    sql = f"{_SESSION_COLUMNS} AND s.id IN ({places})"
+    return [session_from_row(row) for row in connection.query(sql, tuple(session_ids))]
+
+
 class SessionManager:
     def __init__(
         self,

@@ -1,10 +1,9 @@
 """Builds what runs tasks on a runtime: agents, models, task services and workers."""
 
-import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +16,13 @@ from interlock.agent.prompt_builder import PromptBuilder
 from interlock.agent.resume import describe_unanswered_calls
 from interlock.agent.workspace_files import WorkspaceFiles
 from interlock.db.driver import DbConnection
-from interlock.log.kinds import SYSTEM_STREAM
+from interlock.feed.follow import FeedHub
+from interlock.feed.frames import FeedItem
 from interlock.models.configured_models import ConfiguredModels
 from interlock.models.provider_factory import DEMO
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.runtime.agent_handler import AgentHandler
 from interlock.runtime.approved_plans import PlanService
-from interlock.runtime.bus import BusMessage, CancelRequested, LogAppended, WorkAvailable
 from interlock.runtime.live_stream import LiveStream
 from interlock.runtime.session_runner import SessionRunner
 from interlock.runtime.task_rows import Task
@@ -48,6 +47,8 @@ class AgentRuntime:
     loop: AgentLoop
     tasks: TaskService
     live: LiveStream
+    # The feed of terminals and chats.
+    hub: FeedHub[FeedItem]
     backlog: WorkQueue
     runs: WorkflowRunService
     plans: PlanService
@@ -61,7 +62,7 @@ class AgentRuntime:
             log=runtime.log,
             tasks=self.tasks,
             backlog=self.backlog,
-            notifier=runtime.notifier,
+            bus=runtime.bus,
             leases=runtime.leases,
             limits=WorkerLimits(
                 sessions=given.sessions,
@@ -83,31 +84,6 @@ class AgentRuntime:
             cancel_grace_seconds=given.cancel_grace_seconds,
             stop_grace_seconds=given.stop_grace_seconds,
         )
-
-    async def listen(self, has_room: Callable[[], bool] = lambda: False) -> None:
-        """Receive messages of other processes, and notify them of appends here, until cancelled."""
-        bus, loop = self.runtime.bus, asyncio.get_running_loop()
-
-        def grown(streams: set[str]) -> None:
-            # In the writer's thread.
-            if bus.has_others:
-                loop.call_soon_threadsafe(publish, streams)
-
-        def publish(streams: set[str]) -> None:
-            for stream in streams - {SYSTEM_STREAM}:
-                bus.send(LogAppended(stream))
-
-        stop_listening = self.runtime.log.listen(grown)
-        try:
-            await bus.run(self._hear, has_room)
-        finally:
-            stop_listening()
-
-    def _hear(self, signal: BusMessage) -> None:
-        if isinstance(signal, WorkAvailable | CancelRequested):
-            self.runtime.notifier.hear(signal)
-        else:
-            self.live.receive(signal)
 
     async def close(self) -> None:
         await self.models.close()
@@ -143,7 +119,7 @@ def open_agent_runtime(
             runtime.redactor,
             runtime.sessions,
             runtime.questions,
-            runtime.notifier,
+            runtime.bus,
         ),
         queue_limit=settings.session.queue_limit,
         leftovers=_leftovers,
@@ -159,6 +135,7 @@ def open_agent_runtime(
             loop,
             tasks,
             live,
+            FeedHub(runtime.database, runtime.bus, live, lambda _session_id, item: item),
             WorkQueue(runtime.database, runtime.leases.is_gone),
         ),
         open_run_service(runtime, agents, tasks),
@@ -188,7 +165,7 @@ def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: Configured
 
 def _plans(runtime: Runtime, tasks: TaskService) -> PlanService:
     return PlanService(
-        *(runtime.questions, runtime.mode_switch, tasks, runtime.sessions, runtime.log, runtime.notifier)
+        *(runtime.questions, runtime.mode_switch, tasks, runtime.sessions, runtime.log, runtime.bus)
     )
 
 
@@ -203,7 +180,7 @@ def open_workflow_directory(
 
 def open_run_service(runtime: Runtime, agents: AgentDirectory, tasks: TaskService) -> WorkflowRunService:
     return WorkflowRunService(
-        *(runtime.runs, tasks, runtime.sessions, runtime.log, runtime.redactor, runtime.notifier),
+        *(runtime.runs, tasks, runtime.sessions, runtime.log, runtime.redactor, runtime.bus),
         open_workflow_directory(runtime.settings.workspace_dir, tool_names(runtime.registry), agents),
     )
 

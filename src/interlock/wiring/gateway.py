@@ -1,22 +1,28 @@
 """Builds the gateway of an agent runtime, for the page and for scripts."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
-from interlock.feed.follow import FeedHub, FeedRenderer
+from interlock.db.driver import DbConnection
+from interlock.feed.follow import FeedHub
 from interlock.gates.mcp_administration import ClassifyRequest, McpAdministration
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.auth import CredentialService
 from interlock.gateway.connection import SocketLimits
-from interlock.gateway.frame_encoding import frames_from_entry, live_text_frame
+from interlock.gateway.frame_encoding import frame_of_item
 from interlock.gateway.guard import HostAndOriginPolicy, RequestGuard
+from interlock.gateway.methods.base import listed_sessions
 from interlock.gateway.server import GatewayServer, ListenAddress, listening_socket
 from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo
+from interlock.gateway.session_watch import SessionWatch
 from interlock.models.provider_factory import DEMO
 from interlock.policy.policy_fields import ToolPolicy
 from interlock.policy.verdict import ModeSwitchMethod
+from interlock.runtime.bus import LogAppended
+from interlock.sessions.manager import read_sessions_by_id
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring.agents import AgentRuntime
@@ -48,7 +54,12 @@ def open_gateway(agent_runtime: AgentRuntime, *, port: int) -> Gateway:
         limits=SocketLimits(queue_bytes=given.queue_bytes, requests_per_second=given.requests_per_second),
     )
     name_of = _known_names(runtime.registry)
-    agent_runtime.live.hear(lambda event: gateway.metrics.count_agent_event(event, name_of))
+
+    def count(message: LogAppended) -> None:
+        for event in message.events:
+            gateway.metrics.count_event(event, name_of)
+
+    runtime.bus.subscribe(count, LogAppended)
     return gateway
 
 
@@ -96,17 +107,18 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
             ],
         }
 
+    def read_sessions(connection: DbConnection, session_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        found = read_sessions_by_id(connection, session_ids)
+        listed = listed_sessions(connection, runtime.sessions, found)
+        return {each["id"]: each for each in runtime.redactor.value(listed)}
+
     return GatewayServices(
         about=_about(runtime),
         database=runtime.database,
         log=runtime.log,
         redactor=runtime.redactor,
-        hub=FeedHub(
-            runtime.database,
-            runtime.log,
-            agent_runtime.live,
-            FeedRenderer(frames_from_entry, live_text_frame),
-        ),
+        hub=FeedHub(runtime.database, runtime.bus, agent_runtime.live, frame_of_item),
+        watch=SessionWatch(runtime.database, runtime.bus, read_sessions),
         sessions=runtime.sessions,
         mode_switch=runtime.mode_switch,
         stored_settings=runtime.stored_settings,

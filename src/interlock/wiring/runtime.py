@@ -36,12 +36,11 @@ from interlock.redaction.factory import build_redactor
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.anchor_sender import AnchorSender
 from interlock.runtime.anchor_sinks import AnchorSink, FileSink, JournalSink, NatsSink, WebhookSink
-from interlock.runtime.bus import Bus
+from interlock.runtime.bus import Bus, BusTransport, WorkAvailable
 from interlock.runtime.checkpointer import Checkpointer
 from interlock.runtime.store_verification import StoreVerifier
 from interlock.runtime.task_rows import SESSION_OF
-from interlock.runtime.unix_socket_bus import UnixSocketBus
-from interlock.runtime.work_queue import BusNotifier
+from interlock.runtime.unix_socket_transport import UnixSocketTransport
 from interlock.sandbox.backend_selection import BackendSelection, choose_backend
 from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.jobs import JobLimits, SandboxUnavailable
@@ -79,7 +78,7 @@ from interlock.wiring.tool_services import build_registry, memory_services, open
 from interlock.workflow.run_reader import RunReader
 
 if TYPE_CHECKING:
-    from interlock.runtime.nats_bus import NatsServers
+    from interlock.runtime.nats_transport import NatsServers
 
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
@@ -99,9 +98,7 @@ class Runtime:
     database: Database
     redactor: Redactor
     log: EventLog
-    # How the processes that share this state directory notify each other.
     bus: Bus
-    notifier: BusNotifier
     sessions: SessionManager
     eraser: SessionEraser
     # Which processes that share an SQLite store are alive.
@@ -212,12 +209,13 @@ def open_runtime(
     _reject_sensitive_roots(settings, roots or ())
     redactor = build_redactor(settings)
     set_log_redaction(redactor.value)
+    bus = Bus(_bus_transport(settings))
     database = open_database(store_config(settings))
-    log = EventLog(database, redactor, PROJECTIONS)
+    log = EventLog(database, redactor, PROJECTIONS, bus.publish_committed)
     open_modes = settings.session.open_modes | frozenset(opened)
-    bus = _open_bus(settings)
-    notifier = BusNotifier(bus)
-    questions = QuestionService(database, log, redactor, notifier.notify)
+    questions = QuestionService(
+        database, log, redactor, lambda session_id: bus.publish(WorkAvailable(session_id))
+    )
     folders = roots or settings.tool.allowed_roots
     share_snapshots(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
     kept = UndoStore(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
@@ -256,7 +254,7 @@ def open_runtime(
     interval = CheckpointInterval(given.checkpoint_events, given.checkpoint_minutes * 60.0)
     authority = CurrentAuthority(database, stored_settings, mcp, registry, authorities, authority_inputs)
     return Runtime(
-        *(settings, database, redactor, log, bus, notifier),
+        *(settings, database, redactor, log, bus),
         sessions=SessionManager(
             *(database, log, redactor),
             default_mode=ToolMode(settings.session.default_mode),
@@ -340,19 +338,20 @@ def _undo_service(settings: Settings, kept: UndoStore, database: Database, log: 
     )
 
 
-def _open_bus(settings: Settings) -> Bus:
+def _bus_transport(settings: Settings) -> BusTransport:
+    """How the processes that share this store notify each other."""
     given = settings.nats
     if given.url is None:
-        return UnixSocketBus(settings.state_dir)
+        return UnixSocketTransport(settings.state_dir)
     try:
-        from interlock.runtime.nats_bus import NatsBus
+        from interlock.runtime.nats_transport import NatsTransport
     except ImportError:
         raise ConfigurationError("NATS_URL needs an extra: pip install 'interlock-runtime[nats]'") from None
-    return NatsBus(_nats_servers(settings), given.prefix)
+    return NatsTransport(_nats_servers(settings), given.prefix)
 
 
 def _nats_servers(settings: Settings) -> "NatsServers":
-    from interlock.runtime.nats_bus import NatsServers
+    from interlock.runtime.nats_transport import NatsServers
 
     given = settings.nats
     is_encrypted = any(server.startswith("tls:") for server in given.servers)
@@ -362,7 +361,7 @@ def _nats_servers(settings: Settings) -> "NatsServers":
 
 async def check_nats(settings: Settings) -> str:
     """What is wrong with the servers of NATS_URL; empty if they can be used."""
-    from interlock.runtime.nats_bus import check_nats_servers
+    from interlock.runtime.nats_transport import check_nats_servers
 
     return await check_nats_servers(_nats_servers(settings), settings.nats.prefix)
 

@@ -5,14 +5,12 @@ from collections.abc import Callable
 from interlock.channels.telegram.app import TelegramApp
 from interlock.channels.telegram.bot_api import BotApiClient
 from interlock.channels.telegram.bot_lease import BotLease
-from interlock.channels.telegram.feed_items import FEED_RENDERER
 from interlock.channels.telegram.rate_limit import GROUP_CHAT_LIMIT, PRIVATE_CHAT_LIMIT, RateLimit
 from interlock.channels.telegram.services import TelegramServices, UndoneChange
 from interlock.channels.telegram.store import TelegramStore
 from interlock.channels.telegram.updates import BotIdentity
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ConfigurationError
-from interlock.feed.follow import FeedHub
 from interlock.policy.authority import Authority
 from interlock.wiring.agents import AgentRuntime
 from interlock.wiring.runtime import local_actor
@@ -70,7 +68,7 @@ def _services(agent_runtime: AgentRuntime) -> TelegramServices:
         database=runtime.database,
         log=runtime.log,
         redactor=runtime.redactor,
-        hub=FeedHub(runtime.database, runtime.log, agent_runtime.live, FEED_RENDERER),
+        hub=agent_runtime.hub,
         sessions=runtime.sessions,
         mode_switch=runtime.mode_switch,
         open_modes=runtime.authority_inputs.open_modes,

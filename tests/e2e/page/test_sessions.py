@@ -61,6 +61,31 @@ def test_rename_in_the_side_bar_and_in_the_head(server, page, model):
     assert server.rows("SELECT title FROM sessions WHERE id = ?", session_id(page)) == [("The best name",)]
 
 
+def test_a_second_window_shows_what_changes_in_the_first_and_asks_for_nothing(server, page, enter, model):
+    other = enter(server)
+    expect(_sidebar(other)).to_be_visible()
+    other.evaluate(
+        """() => {
+          const { send } = WebSocket.prototype;
+          document.body.dataset.asked = '';
+          WebSocket.prototype.send = function (text) {
+            document.body.dataset.asked += ` ${JSON.parse(text).method};`;
+            return send.call(this, text);
+          };
+        }"""
+    )
+    gate = Gate()
+    running = begin(page, model.plays("Seen from afar", [held("On and on. ", gate, "End.")]))
+    expect(_link(other, "Seen from afar")).to_contain_text("running")
+    gate.set()
+    is_done(running)
+    expect(_link(other, "Seen from afar")).not_to_contain_text("running")
+    _command(page, "Seen from afar", "Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(_link(other, "Seen from afar")).to_have_count(0)
+    assert other.locator("body").get_attribute("data-asked") == ""
+
+
 def test_search_finds_titles_and_what_was_said(page, model):
     is_done(begin(page, model.plays("About harbours", said("The lighthouse keeper is called Odilon."))))
     is_done(begin(page, model.plays("About mountains", said("The hut is closed in winter."))))

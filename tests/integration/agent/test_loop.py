@@ -315,11 +315,12 @@ async def test_between_turns_the_work_waits_for_its_reader(harness):
 async def test_an_error_of_the_work_reaches_its_reader(harness):
     session = await harness.session()
 
-    async def fails(_session_id, _mode, _earlier):
-        raise StoreUnavailable("the store is away")
+    class Failing:
+        async def begin(self, *_task):
+            raise StoreUnavailable("the store is away")
 
     loop = harness.loop("msg:never")
-    services = replace(loop._services, prompts=loop._services.prompts.with_inputs(fails))
+    services = replace(loop._services, prompts=loop._services.prompts.with_source(Failing()))
     with pytest.raises(StoreUnavailable):
         async for _ in AgentLoop(services).handle_message(session, "go"):
             pass

@@ -4,7 +4,9 @@ import orjson
 import pytest
 
 from interlock.agent.events import ToolCallInfo
-from interlock.channels.terminal.local_session import events_from_message
+from interlock.channels.terminal.agent_events import AgentEventReader
+from interlock.feed.entries import read_entries
+from interlock.feed.render import render_entry
 from interlock.log.kinds import merge_payload
 from interlock.sessions.models import Role
 
@@ -60,7 +62,9 @@ async def test_the_log_the_transcript_and_who_follows_agree(harness):
     names = {(each["tool_name"], each["requested_name"]) for each in told if "requested_name" in each}
     assert names == {("read_file", "read"), ("write_file", "fs.write"), ("current_time", "current_time")}
     messages = await runtime.sessions.transcript(session_id)
-    followed = [event for message in messages for event in events_from_message(message)]
+    entries = await runtime.database.read(lambda db: read_entries(db, session_id, after=0, limit=99))
+    reader = AgentEventReader()
+    followed = [event for entry in entries for item in render_entry(entry) for event in reader.read(item)]
     assert [(e.tool_name, e.called_as) for e in followed if isinstance(e, ToolCallInfo)] == [
         ("read_file", "read"),
         ("write_file", "fs.write"),

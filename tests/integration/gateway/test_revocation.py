@@ -254,6 +254,7 @@ READS = {
     "session.search",
     "session.subscribe",
     "session.unsubscribe",
+    "session.watch",
     "settings.get",
     "settings.preview",
     "stats.get",

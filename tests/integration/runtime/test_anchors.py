@@ -16,7 +16,7 @@ from interlock.log.signing import SigningKeyStore
 from interlock.runtime import anchor_sender, anchor_sinks
 from interlock.runtime.anchor_sender import AnchorSender, confirmed_anchors
 from interlock.runtime.anchor_sinks import AnchorNotSent, FileSink, JournalSink, NatsSink, WebhookSink
-from interlock.runtime.nats_bus import NatsServers
+from interlock.runtime.nats_transport import NatsServers
 from interlock.wiring.projections import verify
 from tests.escape.victim import new_session
 from tests.harness.external_services import NatsServer

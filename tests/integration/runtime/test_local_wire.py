@@ -14,16 +14,16 @@ from interlock.runtime.bus import (
     CancelRequested,
     LogAppended,
     ResyncRequested,
+    SessionChanged,
     TextAppended,
-    TextEnded,
     WorkAvailable,
 )
-from interlock.runtime.unix_socket_bus import (
+from interlock.runtime.unix_socket_transport import (
     LOCK,
     MAX_LINE_BYTES,
     RETRY_SECONDS,
     SOCKET,
-    UnixSocketBus,
+    UnixSocketTransport,
     _Peer,
 )
 from tests.harness.log_capture import capture_logs
@@ -32,11 +32,11 @@ from tests.harness.tasks import until
 SPEAKER = """
 import asyncio, sys
 from pathlib import Path
-from interlock.runtime.unix_socket_bus import UnixSocketBus
+from interlock.runtime.unix_socket_transport import UnixSocketTransport
 from interlock.runtime.bus import WorkAvailable
 
 async def main():
-    wire = UnixSocketBus(Path(sys.argv[1]))
+    wire = UnixSocketTransport(Path(sys.argv[1]))
     hear = lambda signal: print(signal.session_id, flush=True)
     running = asyncio.create_task(wire.run(hear, lambda: True))
     while not wire.is_connected:
@@ -51,7 +51,7 @@ asyncio.run(main())
 
 class Station:
     def __init__(self, folder):
-        self.bus = UnixSocketBus(folder)
+        self.bus = UnixSocketTransport(folder)
         self.heard = []
 
     async def on(self):
@@ -89,10 +89,10 @@ async def test_everybody_hears_everybody_but_themselves(tmp_path):
         signals = [
             WorkAvailable("s"),
             TextAppended("s", "t", 1, 0, 'two\nlines "quoted" 文'),
-            TextEnded("s", "t"),
             ResyncRequested("s"),
             CancelRequested("s"),
             LogAppended("s"),
+            SessionChanged("s", 7),
         ]
         for speaker in (host, one, other):
             for signal in signals:
@@ -124,19 +124,20 @@ async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
     [
         b"\n",
         b"[]\n",
-        b'["ring"]\n',
+        b'["work"]\n',
         b"{}\n",
         b'["odd", 1]\n',
-        b'["ring", 1]\n',
-        b'["piece", "s", "t", "1", 0, "x"]\n',
+        b'["work", 1]\n',
+        b'["text", "s", "t", "1", 0, "x"]\n',
         b"\xff\n",
-        b'["ring", ""]\n',
-        b'["ring", "s\\u0000"]\n',
-        b'["ring", "' + b"s" * 65 + b'"]\n',
-        b'["ring", "s s"]\n',
-        b'["silence", "s", "t\\u202e"]\n',
-        b'["piece", "s", "t", 1, -1, "x"]\n',
-        b'["piece", "s", "t", true, 0, "x"]\n',
+        b'["work", ""]\n',
+        b'["work", "s\\u0000"]\n',
+        b'["work", "' + b"s" * 65 + b'"]\n',
+        b'["work", "s s"]\n',
+        b'["text", "s", "t\\u202e", 1, 0, "x"]\n',
+        b'["text", "s", "t", 1, -1, "x"]\n',
+        b'["text", "s", "t", true, 0, "x"]\n',
+        b'["session", "s", -1]\n',
         pytest.param(b"[" * 100_000 + b"\n", id="deep"),
     ],
 )
@@ -150,7 +151,7 @@ async def test_what_is_no_signal_is_passed_over(tmp_path, garbage):
 
 
 async def test_a_line_without_an_end_is_cut_off(tmp_path, monkeypatch):
-    monkeypatch.setattr("interlock.runtime.unix_socket_bus.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("interlock.runtime.unix_socket_transport.MAX_LINE_BYTES", 1000)
     async with stations(tmp_path, 2) as (host, one):
         await until(lambda: bool(host.bus._ends))
         cut = set(host.bus._ends)
@@ -165,16 +166,16 @@ async def test_a_line_without_an_end_is_cut_off(tmp_path, monkeypatch):
 
 async def test_a_line_that_comes_byte_by_byte_keeps_nobody_waiting(tmp_path):
     """Looking through what is there for each byte would take minutes, of everything this process does."""
-    bus = UnixSocketBus(tmp_path)
+    bus = UnixSocketTransport(tmp_path)
     heard = []
-    bus._hear = heard.append
+    bus._receive = heard.append
     end = _Peer(bus)
     began = time.process_time()
     for _ in range(MAX_LINE_BYTES // 16):
         end.data_received(b"x")
     assert time.process_time() - began < 3
-    end.data_received(b'\n["ring", "s"]\n["ri')
-    end.data_received(b'ng", "t"]\n')
+    end.data_received(b'\n["work", "s"]\n["wo')
+    end.data_received(b'rk", "t"]\n')
     assert heard == [WorkAvailable("s"), WorkAvailable("t")]
 
 
@@ -187,7 +188,7 @@ async def test_a_switchboard_that_sends_everybody_away_is_not_asked_without_a_pa
         writer.close()
 
     server = await asyncio.start_unix_server(send_away, tmp_path / SOCKET)
-    running = asyncio.create_task(UnixSocketBus(tmp_path).run(lambda _signal: None, lambda: True))
+    running = asyncio.create_task(UnixSocketTransport(tmp_path).run(lambda _signal: None, lambda: True))
     await asyncio.sleep(1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -200,7 +201,9 @@ async def test_a_lock_that_leads_elsewhere_is_not_followed_and_told_once(tmp_pat
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / LOCK).symlink_to(tmp_path / "elsewhere")
-    running = asyncio.create_task((bus := UnixSocketBus(folder)).run(lambda _signal: None, lambda: True))
+    running = asyncio.create_task(
+        (bus := UnixSocketTransport(folder)).run(lambda _signal: None, lambda: True)
+    )
     with capture_logs() as logs:
         await until(lambda: len(logs) >= 3)
         assert not bus.is_connected
@@ -265,7 +268,7 @@ async def test_a_switchboard_that_cannot_be_opened_leaves_no_socket(tmp_path):
     before = open_sockets()
     # The exception keeps the frames that it passed, and what they held.
     with pytest.raises(OSError) as failed:  # noqa: PT011 - what it is differs with the file system
-        await UnixSocketBus(tmp_path)._host()
+        await UnixSocketTransport(tmp_path)._host()
     assert open_sockets() == before
     assert failed.value.filename
 
@@ -273,7 +276,7 @@ async def test_a_switchboard_that_cannot_be_opened_leaves_no_socket(tmp_path):
 @pytest.mark.parametrize("steps", range(4))
 async def test_a_switchboard_that_is_told_to_end_while_it_opens_leaves_no_socket(tmp_path, steps):
     before = open_sockets()
-    hosting = asyncio.create_task(UnixSocketBus(tmp_path)._host())
+    hosting = asyncio.create_task(UnixSocketTransport(tmp_path)._host())
     for _ in range(steps):
         await asyncio.sleep(0)
     hosting.cancel()

@@ -9,7 +9,7 @@ import nats
 import pytest
 
 from interlock.runtime.bus import CancelRequested, TextAppended, WorkAvailable
-from interlock.runtime.nats_bus import NatsBus, NatsServers, check_nats_servers
+from interlock.runtime.nats_transport import NatsServers, NatsTransport, check_nats_servers
 from tests.harness.external_services import NATS_PROGRAM
 from tests.harness.tasks import until
 from tests.integration.runtime.test_nats_wire import Station, on_air
@@ -54,7 +54,7 @@ class Ours(Station):
     """With the prefix that the permissions are for."""
 
     def __init__(self, port, *, room=0):
-        self.bus = NatsBus(servers(port), "interlock")
+        self.bus = NatsTransport(servers(port), "interlock")
         self.heard = []
         self.room = room
 

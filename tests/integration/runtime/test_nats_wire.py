@@ -12,11 +12,10 @@ from interlock.runtime.bus import (
     LogAppended,
     ResyncRequested,
     TextAppended,
-    TextEnded,
     WorkAvailable,
     encode_message,
 )
-from interlock.runtime.nats_bus import CONSUMER, NatsBus, NatsServers, check_nats_servers
+from interlock.runtime.nats_transport import CONSUMER, NatsServers, NatsTransport, check_nats_servers
 from tests.harness.external_services import NatsServer
 from tests.harness.log_capture import capture_logs
 from tests.harness.tasks import until
@@ -32,7 +31,7 @@ def server(tmp_path):
 class Station:
     def __init__(self, server, *, room=0, password=None):
         servers = NatsServers([server.address], server.user, password or server.password)
-        self.bus = NatsBus(servers, "test")
+        self.bus = NatsTransport(servers, "test")
         self.heard = []
         self.room = room
 
@@ -200,23 +199,18 @@ async def test_only_who_watches_hears_a_running_answer_and_is_told_it_whole(serv
         signals = [
             TextAppended("s_1", "t", 1, 0, "Hel"),
             TextAppended("s_1", "t", 1, 3, "lo 文"),
-            TextEnded("s_1", "t"),
         ]
         for signal in [*signals, LogAppended("s_1")]:
             worker.bus.send(signal)
         worker.bus.send(TextAppended("s_2", "t", 1, 0, "elsewhere"))
-        await until(lambda: len(page.heard) == 3)
-        assert page.heard == [
-            TextAppended("s_1", "t", 1, 0, "Hello 文"),
-            TextEnded("s_1", "t"),
-            LogAppended("s_1"),
-        ]
+        await until(lambda: len(page.heard) == 2)
+        assert page.heard == [TextAppended("s_1", "t", 1, 0, "Hello 文"), LogAppended("s_1")]
         assert other.of(TextAppended) == []
         page.bus.unwatch("s_1")
         await asyncio.sleep(0.2)
         worker.bus.send(TextAppended("s_1", "t", 2, 0, "later"))
         await asyncio.sleep(0.2)
-        assert len(page.heard) == 3
+        assert len(page.heard) == 2
 
 
 async def test_a_watch_lasts_through_a_restart_and_asks_again(server):
@@ -251,7 +245,7 @@ async def test_an_answer_beyond_a_messages_size_comes_in_parts(server):
         assert [piece.offset for piece in page.of(TextAppended)][:2] == [0, 100_000]
 
 
-async def test_a_stir_reaches_all_but_the_one_who_says_it(server):
+async def test_a_cancel_reaches_all_but_the_one_who_says_it(server):
     one, two, three = (Station(server) for _ in range(3))
     async with on_air(one, two, three):
         one.bus.send(CancelRequested("s_1"))
@@ -273,7 +267,7 @@ async def test_what_cannot_be_a_subject_is_not_said(server, session):
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"", b"\xff", b"[]", b'["stir", 1]', encode_message(CancelRequested("s_2"))]
+    "garbage", [b"", b"\xff", b"[]", b'["cancel", 1]', encode_message(CancelRequested("s_2"))]
 )
 async def test_garbage_on_its_subjects_is_passed_over(server, garbage):
     station = Station(server)
@@ -281,8 +275,8 @@ async def test_garbage_on_its_subjects_is_passed_over(server, garbage):
         client = await nats.connect(server.address, user=server.user, password=server.password)
         # The server has the subscription some time after the client.
         await asyncio.sleep(0.1)
-        await client.publish("test.stir.s_1", garbage)
-        await client.publish("test.stir.s_1", encode_message(CancelRequested("s_1")))
+        await client.publish("test.cancel.s_1", garbage)
+        await client.publish("test.cancel.s_1", encode_message(CancelRequested("s_1")))
         await client.flush()
         await client.close()
         await until(lambda: bool(station.heard))

@@ -1,35 +1,15 @@
 """A worker on both databases: tasks in order and side by side, and what a handler comes to."""
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import pytest
 
 from interlock.core.errors import AuditUnavailable
 from interlock.runtime import worker as worker_module
+from interlock.runtime.bus import Bus
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, WaitingOutcome
 from interlock.runtime.task_rows import TaskStatus
 from interlock.sessions.models import Role
 from tests.harness.store import open_store
 from tests.harness.tasks import SECRET, ScriptedHandler, TaskHarness, until
-
-
-class SilentBell:
-    """Loses every ring."""
-
-    def notify(self, session_id: str) -> None:
-        pass
-
-    async def notifications(self) -> AsyncIterator[str]:
-        await asyncio.Event().wait()
-        yield ""
-
-
-class BrokenBell(SilentBell):
-    async def notifications(self) -> AsyncIterator[str]:
-        raise ConnectionError("the bell fell down")
-        yield ""
-
 
 # -- order --
 
@@ -147,10 +127,10 @@ async def test_two_workers_never_run_one_task_at_once(harness):
     assert harness.store.deadlocks() == 0
 
 
-@pytest.mark.parametrize("notifier", [SilentBell(), BrokenBell()])
-async def test_what_no_bell_told_is_found_by_looking(harness, notifier):
+async def test_what_no_bell_told_is_found_by_looking(harness):
     session = await harness.session()
-    async with harness.working(ScriptedHandler(), notifier=notifier, poll_seconds=0.1):
+    # Its bus has no messages of the tasks'.
+    async with harness.working(ScriptedHandler(), bus=Bus(), poll_seconds=0.1):
         await asyncio.sleep(0.2)
         task = await harness.put(session)
         assert (await harness.ended(task.id))[0].status is TaskStatus.done

@@ -164,7 +164,7 @@ async def test_a_worker_that_is_broken_off_ends_though_it_is_rung_for_just_then(
     for turns_of_the_loop in range(8):
         run = asyncio.create_task(harness.worker(ScriptedHandler(), poll_seconds=60).run())
         await asyncio.sleep(0.05)
-        harness.notifier.notify("s_nobody")
+        harness.notify("s_nobody")
         for _ in range(turns_of_the_loop):
             await asyncio.sleep(0)
         run.cancel()

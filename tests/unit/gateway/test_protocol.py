@@ -13,6 +13,7 @@ from interlock.feed.frames import FEED_ITEM_DATA_TYPES, FeedItemType
 from interlock.gateway.methods import ALL
 from interlock.gateway.protocol import (
     RESPONSE,
+    SESSION_CHANGED,
     CloseReason,
     Frame,
     GatewayErrorCode,
@@ -50,7 +51,7 @@ def test_every_method_is_told_with_what_it_takes():
 
 def test_every_type_of_frame_is_told():
     assert [names(row[0])[0] for row in rows("Frames")] != []
-    assert {names(row[0])[0] for row in rows("Frames")} == {*FeedItemType, RESPONSE}
+    assert {names(row[0])[0] for row in rows("Frames")} == {*FeedItemType, RESPONSE, SESSION_CHANGED}
 
 
 @pytest.mark.parametrize("kind", list(FEED_ITEM_DATA_TYPES))
@@ -121,5 +122,6 @@ def test_a_frame_is_encoded_once_and_carries_any_id(identity):
         "type": "event",
         "session_id": "s",
         "seq": 3,
+        "task_id": "t",
         "data": {"kind": "x", "text": '"}'},
     }

@@ -6,6 +6,7 @@ import gc
 import pytest
 
 from interlock.runtime.agent_handler import AgentHandler
+from interlock.runtime.bus import Bus
 from interlock.runtime.live_stream import LiveStream
 from interlock.runtime.task_attempt import LeaseLost
 from interlock.runtime.task_handler import FailedOutcome
@@ -37,7 +38,7 @@ class SlowToEnd:
 @pytest.mark.parametrize("how", ["cancel", "hurry", "lose"])
 async def test_an_attempt_does_not_end_before_the_agents_work(how):
     agent = SlowToEnd()
-    trial = Trial(AgentHandler(agent, LiveStream(), None).handle, cancel_grace=0.01)
+    trial = Trial(AgentHandler(agent, LiveStream(Bus()), None).handle, cancel_grace=0.01)
     asyncio.get_running_loop().call_later(0.1, agent.may_end.set)
     end = await trial.end(getattr(trial, how))
     assert agent.has_ended
@@ -49,7 +50,7 @@ async def test_what_goes_wrong_while_it_is_being_cancelled_is_not_told_by_the_ga
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
     agent = SlowToEnd(OSError("the disk is full"))
     agent.may_end.set()
-    trial = Trial(AgentHandler(agent, LiveStream(), None).handle)
+    trial = Trial(AgentHandler(agent, LiveStream(Bus()), None).handle)
     assert await trial.end(trial.cancel) == FailedOutcome("it was cancelled")
     gc.collect()
     assert unheard == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.runtime import send_buffer
-from interlock.runtime.bus import LogAppended, TextAppended, TextEnded, WorkAvailable
+from interlock.runtime.bus import LogAppended, TextAppended, WorkAvailable
 from interlock.runtime.send_buffer import SendBuffer
 
 
@@ -43,19 +43,6 @@ def test_pieces_that_follow_one_another_become_one(texts):
 def test_what_does_not_follow_stays_by_itself(after):
     before = TextAppended("s", "t", 1, 0, "abc")
     assert said([before, after]) == [before, after]
-
-
-def test_an_end_is_said_after_what_it_ends_and_before_what_comes_next():
-    first, end, then = (
-        TextAppended("s", "t", 1, 0, "a"),
-        TextEnded("s", "t"),
-        TextAppended("s", "t", 2, 0, "b"),
-    )
-    assert said([first, end, then, TextAppended("s", "t", 2, 1, "c")]) == [
-        first,
-        end,
-        TextAppended("s", "t", 2, 0, "bc"),
-    ]
 
 
 def test_the_same_said_twice_is_said_once():

@@ -9,7 +9,6 @@ from interlock.channels.telegram.access_control import AccessControl
 from interlock.channels.telegram.bot_api import BotApiClient
 from interlock.channels.telegram.commands import TelegramCommands
 from interlock.channels.telegram.conversation import ChatConversation
-from interlock.channels.telegram.feed_items import TelegramFeedItem
 from interlock.channels.telegram.outbox import ChatOutbox
 from interlock.channels.telegram.polling import UpdatePoller
 from interlock.channels.telegram.rate_limit import BotRateLimiter, RateLimit
@@ -26,6 +25,7 @@ from interlock.channels.telegram.updates import BotIdentity
 from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import SessionNotFound, StoreError, TaskNotFound
 from interlock.core.logging import StructuredLogger
+from interlock.feed.frames import FeedItem
 from interlock.log.channel_events import ReplyFailed, ReplySent
 from interlock.log.stream_appender import NO_SCOPE
 
@@ -260,14 +260,14 @@ class SessionSubscriber:
         self._after = after
         self._services = services
         self._shift = shift
-        self._heard: asyncio.Queue[TelegramFeedItem | None] = asyncio.Queue()
+        self._heard: asyncio.Queue[FeedItem | None] = asyncio.Queue()
         self._room = asyncio.Event()
         self._has_ended = False
 
-    def deliver(self, entry: TelegramFeedItem, /) -> None:
-        if entry.seq is not None:
-            self._after = max(self._after, entry.seq)
-        self._heard.put_nowait(entry)
+    def deliver(self, item: FeedItem, /) -> None:
+        if item.seq is not None:
+            self._after = max(self._after, item.seq)
+        self._heard.put_nowait(item)
 
     async def ready(self) -> None:
         while self._heard.qsize() >= MAX_QUEUED_ITEMS:
@@ -294,13 +294,12 @@ class SessionSubscriber:
             return
 
     async def listen(self) -> None:
-        while (heard := await self._heard.get()) is not None:
+        while (item := await self._heard.get()) is not None:
             self._room.set()
-            _, data = heard.piece
-            if data.get("kind") == "session.deleted":
+            if item.data.get("kind") == "session.deleted":
                 await self._shift.drop_session(self._session_id)
-            elif (view := self._shift.view(heard.task_id)) is not None:
+            elif (view := self._shift.view(item.task_id)) is not None:
                 try:
-                    await retry_until_stored(partial(view.hear, heard))
+                    await retry_until_stored(partial(view.show, item))
                 except Exception as error:  # noqa: BLE001 - one odd event must not silence the session
-                    _log.error("telegram_not_shown", task_id=heard.task_id, exc_info=error)
+                    _log.error("telegram_not_shown", task_id=item.task_id, exc_info=error)

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from interlock.channels.telegram.feed_items import TelegramFeedItem
 from interlock.config.modes import ToolMode
 from interlock.config.telegram import TelegramSettings
 from interlock.db.database import Database
 from interlock.feed.follow import FeedHub
+from interlock.feed.frames import FeedItem
 from interlock.log.writer import EventLog
 from interlock.policy.authority import Authority
 from interlock.questions.service import QuestionService
@@ -34,7 +34,7 @@ class TelegramServices:
     database: Database
     log: EventLog
     redactor: Redactor
-    hub: FeedHub[TelegramFeedItem]
+    hub: FeedHub[FeedItem]
     sessions: SessionManager
     mode_switch: ModeSwitch
     open_modes: frozenset[ToolMode]

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from interlock.channels.telegram.feed_items import TelegramFeedItem
 from interlock.channels.telegram.message_splitter import MAX_UNITS, split_message
 from interlock.channels.telegram.outbox import ChatOutbox, OutgoingMessage
 from interlock.channels.telegram.outgoing_content import MessageContent
@@ -25,6 +24,7 @@ from interlock.feed.frames import (
     AskUserData,
     ErrorData,
     EventData,
+    FeedItem,
     FeedItemType,
     StreamChunk,
     ToolCallData,
@@ -58,19 +58,20 @@ class TaskView:
         self._redactor = redactor
         self._on_end = ended
         self._outgoing_messages: dict[str, OutgoingMessage] = {}
-        self._texts: list[str] = [""]
-        self._stored = 0
+        # The texts by turn, and the turn of the newest one.
+        self._texts: dict[int, str] = {}
+        self._turn = 0
         self._activity = ToolActivity()
         self._widgets: dict[str, Widget] = {}
         self._drawing: asyncio.TimerHandle | None = None
         self._is_over = False
         self._is_end_reported = False
 
-    async def hear(self, heard: TelegramFeedItem) -> None:
-        kind, data = heard.piece
-        match kind:
+    async def show(self, item: FeedItem) -> None:
+        data = item.data
+        match item.type:
             case FeedItemType.stream_chunk:
-                self._hear_text(cast("StreamChunk", data), is_stored=heard.seq is not None)
+                self._show_streamed_text(cast("StreamChunk", data), is_stored=item.seq is not None)
             case FeedItemType.tool_call:
                 self._activity.called(cast("ToolCallData", data))
                 self._show_activity()
@@ -85,21 +86,22 @@ class TaskView:
             case FeedItemType.error:
                 self._end(_ending(cast("ErrorData", data)))
             case FeedItemType.event:
-                self._hear_event(cast("EventData", data))
+                self._show_event(cast("EventData", data))
         await self._report_end()
 
     # -- text --
 
-    def _hear_text(self, entry: StreamChunk, *, is_stored: bool) -> None:
+    def _show_streamed_text(self, entry: StreamChunk, *, is_stored: bool) -> None:
         if entry["done"]:
             self._end("")
             return
-        if self._stored == len(self._texts):
-            self._texts.append("")
-        self._texts[-1] = self._texts[-1][: entry["offset"]] + entry["content"]
+        turn = entry["turn"]
+        if turn != self._turn and self._drawing is not None:
+            self._draw()
+        self._turn = turn
+        self._texts[turn] = self._texts.get(turn, "")[: entry["offset"]] + entry["content"]
         if is_stored:
             self._draw(soft=False)
-            self._stored = len(self._texts)
         elif self._drawing is None:
             self._drawing = asyncio.get_running_loop().call_later(TEXT_SECONDS, self._draw)
 
@@ -107,7 +109,7 @@ class TaskView:
         if self._drawing is not None:
             self._drawing.cancel()
             self._drawing = None
-        self._show_text(f"text:{len(self._texts) - 1}", self._texts[-1], soft=soft)
+        self._show_text(f"text:{self._turn}", self._texts[self._turn], soft=soft)
 
     def _show_text(self, name: str, text: str, *, soft: bool = False) -> list[OutgoingMessage]:
         """Show a text in as many messages as it needs, and delete those left from a longer one."""
@@ -190,7 +192,7 @@ class TaskView:
             content = MessageContent.of(part.text, buttons=buttons if is_last else ())
             self._show(f"question:{question_id}:{number}", content)
 
-    def _hear_event(self, entry: EventData) -> None:
+    def _show_event(self, entry: EventData) -> None:
         payload = entry["payload"]
         match entry["kind"]:
             case "ask_user.answered" | "ask_user.expired":
@@ -243,7 +245,7 @@ class TaskView:
     def _answer_messages(self) -> list[OutgoingMessage]:
         """The messages that show how the task ended."""
         ending = [outgoing for name, outgoing in self._outgoing_messages.items() if name.startswith("end:")]
-        last = f"text:{len(self._texts) - 1}:"
+        last = f"text:{self._turn}:"
         return ending or [
             outgoing for name, outgoing in self._outgoing_messages.items() if name.startswith(last)
         ]

@@ -1,31 +1,20 @@
 """A conversation with one session, from a terminal or a script.
 
 Messages are worked on in this process, under the session's lease and with the modes opened here. If another
-process holds the session, that one works, and this one follows the log.
+process holds the session, that one works. Either way, what is shown comes from the session's feed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from interlock.agent.events import (
-    AgentEvent,
-    TextDelta,
-    ToolCallInfo,
-    ToolDenied,
-    ToolResultInfo,
-    TurnCompleted,
-    shown_arguments,
-)
+from interlock.agent.events import AgentEvent, ToolProgress
+from interlock.channels.terminal.agent_events import AgentEventReader
 from interlock.channels.terminal.interrupts import InterruptHandler
 from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import (
-    ErrorClass,
-    ErrorCode,
     SessionBusy,
     SessionFenced,
     StoreError,
@@ -34,14 +23,14 @@ from interlock.core.errors import (
     is_transient,
 )
 from interlock.db.leases import Lease, Leases
+from interlock.feed.follow import FeedHub
+from interlock.feed.frames import FeedItem
 from interlock.questions.rows import Question
 from interlock.questions.service import QuestionService
-from interlock.runtime.live_stream import LiveStream, LiveSubscription
+from interlock.runtime.bus import Bus, ProgressReported
 from interlock.runtime.session_runner import SessionRunner
 from interlock.runtime.task_rows import Task, TaskStatus, new_task_id
 from interlock.runtime.tasks import TaskService
-from interlock.sessions.manager import SessionManager
-from interlock.sessions.models import Message, Role
 
 # How often the store is polled for cancellations and for progress of another process.
 LOOK_SECONDS = 0.3
@@ -49,16 +38,17 @@ LOOK_SECONDS = 0.3
 TAKE_SECONDS = 3.0
 # Delays before a message is queued again, if it is unknown whether the store accepted it.
 PUT_RETRY_SECONDS = (0.1, 0.5, 1.0)
+# At the end, how long to wait for what was not shown yet, if the store is slow.
+CATCH_UP_SECONDS = 10.0
 
 ShowEvent = Callable[[AgentEvent], None]
 
 
 @dataclass(slots=True)
-class _TaskProgress:
-    """The task, and the number of its last message that was shown."""
+class _Progress:
+    """The task that is waited for, once there is one."""
 
     task: Task | None = None
-    shown: int = 0
 
 
 class LocalSession:
@@ -69,22 +59,24 @@ class LocalSession:
         person: str,
         holder: str,
         show: ShowEvent,
-        sessions: SessionManager,
         tasks: TaskService,
         questions: QuestionService,
         leases: Leases,
-        live: LiveStream,
+        hub: FeedHub[FeedItem],
+        bus: Bus,
         work: SessionRunner,
     ) -> None:
         self.session_id = session_id
         self._person = person
         self._holder = holder
         self._show = show
-        self._sessions = sessions
         self._tasks = tasks
         self._questions = questions
         self._leases = leases
-        self._live = live
+        self._hub = hub
+        self._bus = bus
+        self._reader = AgentEventReader()
+        self._output_error: Exception | None = None
         self._work = work
 
     async def say(self, text: str, *, leaves_nothing: bool = False) -> Task:
@@ -156,23 +148,24 @@ class LocalSession:
         interrupts = InterruptHandler(
             *(self.session_id, self._tasks, self._work), who=self._person, leaves_nothing=leaves_nothing
         )
-        said = _TaskProgress()
+        progress = _Progress()
         with interrupts.heard():
-            while said.task is None or not _is_idle(said.task):
-                try:
-                    await self._run_or_follow(said, begin, interrupts)
-                except StoreError as error:
-                    if not interrupts.were_received or not is_transient(error):
-                        raise
-                    # Record cancellations before releasing the session: other processes do not know of them
-                    # yet.
-                    await interrupts.written_down()
-                    await asyncio.sleep(LOOK_SECONDS)
-            await interrupts.written_down()
-        return said.task
+            async with self._followed():
+                while progress.task is None or not _is_idle(progress.task):
+                    try:
+                        await self._run_or_wait(progress, begin, interrupts)
+                    except StoreError as error:
+                        if not interrupts.were_received or not is_transient(error):
+                            raise
+                        # Record cancellations before releasing the session: other processes do not know of
+                        # them yet.
+                        await interrupts.written_down()
+                        await asyncio.sleep(LOOK_SECONDS)
+                await interrupts.written_down()
+        return progress.task
 
-    async def _run_or_follow(
-        self, said: _TaskProgress, begin: Callable[[], Awaitable[Task]], interrupts: InterruptHandler
+    async def _run_or_wait(
+        self, progress: _Progress, begin: Callable[[], Awaitable[Task]], interrupts: InterruptHandler
     ) -> None:
         """Take the lease first: no other process can start the task with other open modes."""
         async with AsyncExitStack() as stack:
@@ -180,16 +173,16 @@ class LocalSession:
             with suppress(SessionBusy):
                 held = self._leases.held(self.session_id, self._holder)
                 lease = await stack.enter_async_context(held)
-            task = said.task = said.task or await interrupts.begin_task(begin)
+            task = progress.task = progress.task or await interrupts.begin_task(begin)
             if lease is not None:
                 # The lease was lost while the store was slow: take it again, or follow.
                 with suppress(SessionFenced):
                     await self._work_on(lease)
             else:
-                said.shown = await self._follow(task, max(said.shown, task.message_seq))
-        said.task = await self._tasks.get(task.id)
-        if not _is_idle(said.task) and (ahead := await self._waiting()) is not None:
-            said.task = ahead
+                await self._wait_for_other(task)
+        progress.task = await self._tasks.get(task.id)
+        if not _is_idle(progress.task) and (ahead := await self._waiting()) is not None:
+            progress.task = ahead
 
     async def _waiting(self) -> Task | None:
         """A task that waits for an answer, which blocks later ones."""
@@ -198,79 +191,62 @@ class LocalSession:
 
     async def _work_on(self, lease: Lease) -> None:
         self._work.take_time()
-        with self._live.watch(self.session_id) as watching:
-            showing = asyncio.create_task(self._show_all(watching))
-            working = asyncio.create_task(self._work.run(lease))
-            try:
-                while not working.done():
-                    await asyncio.wait({working}, timeout=LOOK_SECONDS)
-                    # If the store is unavailable for a moment, the worker waits for it.
-                    with suppress(StoreError):
-                        await self._work.deliver_cancels()
-                await working
-            finally:
-                await cancel_and_wait(working)
-                watching.end()
-                await showing
+        working = asyncio.create_task(self._work.run(lease))
+        try:
+            while not working.done():
+                await asyncio.wait({working}, timeout=LOOK_SECONDS)
+                # If the store is unavailable for a moment, the worker waits for it.
+                with suppress(StoreError):
+                    await self._work.deliver_cancels()
+            await working
+        finally:
+            await cancel_and_wait(working)
 
-    async def _show_all(self, watching: LiveSubscription) -> None:
-        async for _task, event in watching:
-            self._show(event)
-
-    # -- following another process --
-
-    async def _follow(self, task: Task, shown: int) -> int:
-        """Follow for a while, or until idle. Returns the number of the last message shown."""
+    async def _wait_for_other(self, task: Task) -> None:
+        """Wait for a while, or until idle, while another process works."""
         until = asyncio.get_running_loop().time() + TAKE_SECONDS
-        while True:
-            present = await self._tasks.get(task.id)
-            for message in await self._sessions.transcript(self.session_id, after_seq=shown):
-                shown = max(shown, message.seq)
-                for event in events_from_message(message):
-                    self._show(event)
-            if _is_idle(present) or asyncio.get_running_loop().time() >= until:
-                return shown
+        while not _is_idle(await self._tasks.get(task.id)) and asyncio.get_running_loop().time() < until:
+            await self._hub.catch_up(self.session_id)
             await asyncio.sleep(LOOK_SECONDS)
+
+    # -- following the session --
+
+    @asynccontextmanager
+    async def _followed(self) -> AsyncIterator[None]:
+        """Show what happens in the session meanwhile, whichever process works, to its end."""
+        self._reader, self._output_error = AgentEventReader(), None
+        unsubscribe = self._bus.subscribe(self._show_progress, ProgressReported, session_id=self.session_id)
+        try:
+            await self._hub.follow(self.session_id, self)
+            yield
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CATCH_UP_SECONDS):
+                    await self._hub.catch_up(self.session_id)
+            if self._output_error is not None:
+                raise self._output_error
+        finally:
+            unsubscribe()
+            await self._hub.leave(self.session_id, self)
+
+    def deliver(self, item: FeedItem, /) -> None:
+        for event in self._reader.read(item):
+            self._show_event(event)
+
+    async def ready(self) -> None:
+        """There is always room: what is shown is not kept."""
+
+    def _show_progress(self, message: ProgressReported) -> None:
+        self._show_event(ToolProgress(message.call_id, message.text))
+
+    def _show_event(self, event: AgentEvent) -> None:
+        """Show an event. A broken pipe, say, ends the output and not the task; it is raised at the end."""
+        if self._output_error is None:
+            try:
+                self._show(event)
+            except Exception as error:  # noqa: BLE001 - see above
+                self._output_error = error
 
 
 def _is_idle(task: Task) -> bool:
     """Whether the task has ended or waits for an answer."""
     return task.status.is_end or task.status is TaskStatus.waiting
-
-
-def events_from_message(message: Message) -> Iterator[AgentEvent]:
-    """The events that the loop emitted for a stored message."""
-    if message.role is Role.assistant:
-        if message.content:
-            yield TextDelta(0, 0, f"{message.content}\n")
-        for call in message.tool_calls or ():
-            arguments, called_as = shown_arguments(str(call["arguments"])), str(call.get("called_as", ""))
-            yield ToolCallInfo(str(call["id"]), str(call["name"]), arguments, called_as)
-        if not message.tool_calls:
-            yield TurnCompleted(0, message.content, 0, 0, 0)
-    elif message.role is Role.tool:
-        yield _result(message)
-
-
-def _result(message: Message) -> AgentEvent:
-    call_id, envelope = message.tool_call_id or "", _decoded(message.content)
-    if isinstance(envelope, str):
-        return ToolResultInfo(call_id, "", {"ok": True, "stdout": envelope})
-    name = str(envelope.get("tool_name", ""))
-    if _is_denial(str(envelope.get("error_code", ""))):
-        fields = ("mode", "error_code", "message", "next_action")
-        mode, code, said, step = (str(envelope.get(field, "")) for field in fields)
-        return ToolDenied(call_id, name, mode, code, said, step)
-    return ToolResultInfo(call_id, name, envelope)
-
-
-def _is_denial(code: str) -> bool:
-    return code in ErrorCode.__members__ and ErrorCode(code).error_class is ErrorClass.policy
-
-
-def _decoded(text: str) -> dict[str, Any] | str:
-    try:
-        decoded = orjson.loads(text or "{}")
-    except orjson.JSONDecodeError:
-        return text
-    return decoded if isinstance(decoded, dict) else text

@@ -1,16 +1,19 @@
 """The definition of a method: its name, parameters and function."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import Field
 
 from interlock.core.aio import KeyedLock
+from interlock.db.driver import DbConnection
 from interlock.gateway.auth import ClientIdentity
 from interlock.gateway.protocol import Frame, MethodParams, RequestId
 from interlock.gateway.services import GatewayServices, Json
+from interlock.runtime.task_rows import read_open_statuses
+from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Session
 
 Given = TypeVar("Given", bound=MethodParams)
@@ -87,12 +90,24 @@ async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
+def listed_sessions(
+    connection: DbConnection, manager: SessionManager, sessions: Sequence[Session]
+) -> list[Json]:
+    """Sessions as a list shows them: each with its state."""
+    work = read_open_statuses(connection, [session.id for session in sessions])
+    return [_session_json(manager, session) | {"work": work.get(session.id)} for session in sessions]
+
+
 def session_json(services: GatewayServices, session: Session) -> Json:
+    return _session_json(services.sessions, session)
+
+
+def _session_json(manager: SessionManager, session: Session) -> Json:
     return {
         "id": session.id,
         "kind": session.kind,
         "title": session.title,
-        "mode": services.sessions.mode_of(session).value,
+        "mode": manager.mode_of(session).value,
         "stored_mode": session.stored_mode,
         "opened_by": session.opened_by,
         "group": session.group.value,

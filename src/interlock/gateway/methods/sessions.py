@@ -11,7 +11,7 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.errors import UserError
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import read_entries
-from interlock.gateway.frame_encoding import frames_from_entry
+from interlock.gateway.frame_encoding import frames_of_entry
 from interlock.gateway.methods.base import (
     MAX_PAGE_CHARS,
     PAGE,
@@ -20,12 +20,12 @@ from interlock.gateway.methods.base import (
     Method,
     MethodCall,
     Seq,
+    listed_sessions,
     session_json,
 )
 from interlock.gateway.methods.chat import follow
 from interlock.gateway.protocol import MethodParams, NoParams
 from interlock.gateway.services import GatewayServices, Json
-from interlock.runtime.task_rows import read_open_statuses
 from interlock.sessions.models import SessionListFilter
 from interlock.sessions.search import search_sessions
 from interlock.sessions.slash_commands import Surface, slash_commands_for
@@ -98,13 +98,9 @@ async def list_sessions(call: MethodCall[SessionListParams]) -> Json:
         limit=params.limit,
         offset=params.offset,
     )
-    names = [session.id for session in found]
-    work = await call.services.database.read(lambda connection: read_open_statuses(connection, names))
-    return {
-        "sessions": [
-            session_json(call.services, session) | {"work": work.get(session.id)} for session in found
-        ]
-    }
+    sessions = call.services.sessions
+    listed = await call.services.database.read(lambda db: listed_sessions(db, sessions, found))
+    return {"sessions": listed}
 
 
 async def create(call: MethodCall[SessionCreateParams]) -> Json:
@@ -145,6 +141,11 @@ async def subscribe(call: MethodCall[SessionSubscribeParams]) -> Json:
     return {"from_seq": begin, "last_seq": last}
 
 
+async def watch(call: MethodCall[NoParams]) -> Json:
+    await call.services.watch.watch(call.caller)
+    return {}
+
+
 async def unsubscribe(call: MethodCall[SessionIdParams]) -> Json:
     session_id, caller = call.params.session_id, call.caller
     async with caller.turns.of(session_id):
@@ -169,7 +170,7 @@ def _read_earlier(connection: DbConnection, params: SessionEarlierParams) -> tup
         after = max(begin, through - PAGE)
         told = read_entries(connection, params.session_id, after=after, through=through, limit=PAGE)
         for each in reversed(told):
-            frames = [frame.plain for frame in frames_from_entry(each)]
+            frames = [frame.plain for frame in frames_of_entry(each)]
             chars += sum(map(len, frames))
             if found and chars > MAX_PAGE_CHARS:
                 return [text for texts in reversed(found) for text in texts], each.seq
@@ -269,6 +270,7 @@ METHODS = (
     Method("session.create", SessionCreateParams, create),
     Method("session.get", SessionIdParams, get, only_reads=True, is_stored=True),
     Method("session.subscribe", SessionSubscribeParams, subscribe, only_reads=True, is_stored=True),
+    Method("session.watch", NoParams, watch, only_reads=True),
     Method("session.unsubscribe", SessionIdParams, unsubscribe, only_reads=True),
     Method(
         "session.earlier", SessionEarlierParams, earlier, only_reads=True, is_stored=True, is_heavy=True

@@ -1,6 +1,6 @@
 // Evaluated in the page by test_modules.py: the frames of a session as the server tells them, and what becomes of them.
 async (id) => {
-  const { emptyState, prepend, reduce, reduceAll, resume } = await import('/static/js/chat/reducer.js');
+  const { emptyState, prepend, reduce, reduceAll, withoutParts } = await import('/static/js/chat/reducer.js');
   const shown = ({ entries }) => JSON.stringify(entries, (key, value) => (key === 'key' ? undefined : value));
 
   const frames = await new Promise((resolve) => {
@@ -34,7 +34,7 @@ async (id) => {
     const wrong = [];
     for (let cut = 0; cut <= frames.length; cut++) {
       const known = frames.findLastIndex(({ seq }, at) => at < cut && seq !== null);
-      const back = resume(reduceAll(emptyState(id), frames.slice(0, cut)));
+      const back = withoutParts(reduceAll(emptyState(id), frames.slice(0, cut)));
       if (shown(reduceAll(back, frames.slice(known + 1))) !== whole) wrong.push(`resumed at ${cut}`);
       if (cut && frames[cut - 1].seq === null) continue;
       const late = reduceAll(emptyState(id, frames[cut - 1]?.seq ?? 0), frames.slice(cut));

@@ -1,7 +1,8 @@
 /**
  * The one socket to the server. Reconnects by itself, and then goes on where each followed session stood.
  *
- * @typedef {{type: string, id: (string|number|null), session_id: (string|null), seq: (number|null), data: any}} Frame
+ * @typedef {{type: string, id: (string|number|null), session_id: (string|null), seq: (number|null),
+ *   task_id: (string|null), data: any}} Frame
  * @typedef {'connecting'|'open'|'closed'|'login'} State
  */
 

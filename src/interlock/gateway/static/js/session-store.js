@@ -2,10 +2,7 @@
 import { api } from './api.js';
 
 const MANY = 200;
-const LOOK_AGAIN_MS = 30_000;
-/** While something is under way: what ends or waits in other sessions is not told to this page. */
-const LOOK_SOONER_MS = 5_000;
-const SOON_MS = 250;
+const LISTED = new Set(['chats', 'commands']);
 
 /** What is kept here is convenience only: drafts, the theme, whether the tour was seen. */
 export const kept = {
@@ -32,25 +29,21 @@ class SessionStore {
   /** @type {any[]} */
   agents = [];
   #listeners = new Set();
-  #timer = 0;
 
   constructor() {
     api.onState((state) => {
       if (state !== 'open') return;
-      this.refresh();
+      // Watched first: nothing changes unseen before the list is read.
+      const watched = api.request('session.watch').catch(() => {});
+      watched.then(() => this.refresh());
       this.loadAgents();
     });
     api.onFrame((frame) => {
-      const kind = frame.data?.kind ?? '';
-      const ends = frame.type === 'error' || frame.data?.done === true;
-      if (ends || kind.startsWith('session.') || kind.startsWith('task.')) this.refreshSoon();
+      if (frame.type !== 'session_changed') return;
+      const { session } = frame.data;
+      if (!session) this.drop(frame.session_id);
+      else if (LISTED.has(session.group)) this.put(session);
     });
-    setInterval(() => document.visibilityState === 'visible' && this.refreshSoon(), LOOK_AGAIN_MS);
-    setInterval(() => this.#isWorking() && this.refreshSoon(), LOOK_SOONER_MS);
-  }
-
-  #isWorking() {
-    return this.sessions?.some(({ work }) => work === 'queued' || work === 'running') ?? false;
   }
 
   /** How many sessions wait for an answer. */
@@ -64,15 +57,11 @@ class SessionStore {
     return () => this.#listeners.delete(fn);
   }
 
-  refreshSoon() {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.refresh(), SOON_MS);
-  }
-
   async refresh() {
     try {
       const lists = ['chats', 'commands'].map((group) => api.request('session.list', { group, archived: true, limit: MANY }));
-      this.sessions = (await Promise.all(lists)).flatMap(({ sessions }) => sessions).toSorted((a, b) => b.updated_us - a.updated_us);
+      const listed = (await Promise.all(lists)).flatMap(({ sessions }) => sessions);
+      this.sessions = listed.map((session) => this.#newer(session)).toSorted((a, b) => b.updated_us - a.updated_us);
       this.#tell();
     } catch {
       // Told by the connection's state; it is asked for again when it is back.
@@ -92,12 +81,18 @@ class SessionStore {
     return this.sessions?.find((session) => session.id === id) ?? null;
   }
 
-  /** What a method answered with. @param {any} session */
+  /** What a method answered with, or the server reported. @param {any} session */
   put(session) {
     const others = (this.sessions ?? []).filter((each) => each.id !== session.id);
-    const known = { work: this.session(session.id)?.work ?? null, ...session };
+    const known = this.#newer({ work: this.session(session.id)?.work ?? null, ...session });
     this.sessions = [known, ...others].toSorted((a, b) => b.updated_us - a.updated_us);
     this.#tell();
+  }
+
+  /** What was read first may come last. */
+  #newer(session) {
+    const known = this.session(session.id);
+    return known && known.last_seq > session.last_seq ? known : session;
   }
 
   drop(id) {

@@ -7,10 +7,9 @@ import { copyButton } from './copy-button.js';
 import { graphView, nodeList } from './runs/graph-view.js';
 import { runsView } from './runs/run-list.js';
 import { startForm } from './runs/start-form.js';
-import { empty, icon, loading, problem } from './views/components.js';
+import { debounced, empty, icon, loading, problem } from './views/components.js';
 
 const NEWEST = 30;
-const LOOK_MS = 4_000;
 
 /** To be copied into a shell. */
 function tryIt(folder) {
@@ -33,6 +32,7 @@ class WorkflowsView extends PageElement {
   };
 
   #number = 0;
+  #refresh = debounced(() => this.#loadRuns(), 300);
 
   constructor() {
     super();
@@ -51,8 +51,8 @@ class WorkflowsView extends PageElement {
   connectedCallback() {
     super.connectedCallback();
     this.until(api.onState((state) => state === 'open' && this.#load()));
-    const timer = setInterval(() => this.workflows && document.visibilityState === 'visible' && this.#loadRuns(), LOOK_MS);
-    this.until(() => clearInterval(timer));
+    this.until(api.onFrame((frame) => frame.type === 'session_changed' && this.workflows && this.#refresh()));
+    this.until(() => this.#refresh.cancel());
   }
 
   willUpdate(changed) {

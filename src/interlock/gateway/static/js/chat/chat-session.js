@@ -1,7 +1,7 @@
 /** One session as the page follows it: frames in, state out, and what the person does with it. No DOM but its clock. */
 import { api } from '../api.js';
 import { store } from '../session-store.js';
-import { emptyState, hasEnded, hasGap, prepend, reduceAll, resume, tasksOf } from './reducer.js';
+import { emptyState, hasEnded, hasGap, prepend, reduceAll, tasksOf, withoutParts } from './reducer.js';
 
 const AT_ONCE = 400;
 const EARLIER = 400;
@@ -93,7 +93,7 @@ export class ChatSession {
       this.#sendAgain();
     } else {
       this.#flush();
-      this.state = resume(this.state);
+      this.state = withoutParts(this.state);
       this.onChange();
     }
   }
@@ -140,7 +140,7 @@ export class ChatSession {
   // -- frames --
 
   #take(frame) {
-    if (frame.session_id !== this.id || frame.type === 'response') return;
+    if (frame.session_id !== this.id || frame.type === 'response' || frame.type === 'session_changed') return;
     this.#queue.push(frame);
     if (MODE_EVENTS.has(frame.data?.kind)) this.#refresh();
     if (frame.data?.kind === 'session.deleted') {

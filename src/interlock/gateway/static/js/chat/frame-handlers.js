@@ -4,7 +4,8 @@ const ENDS = new Set(['done', 'failed', 'cancelled']);
 
 export const handlers = {
   stream_chunk: chunk,
-  tool_call: (state, data) => withTask(state, data.task_id, (task) => withCall(task, data.call_id, (call) => asked(call, data))),
+  tool_call: (state, data) =>
+    withTask(state, data.task_id, (task) => withCall(withoutOtherText(task, data.turn), data.call_id, (call) => asked(call, data))),
   tool_result: (state, data) => withTask(state, data.task_id, (task) => withCall(task, data.call_id, (call) => result(call, data))),
   tool_denied: denied,
   ask_user: question,
@@ -41,8 +42,7 @@ function withTask(state, id, change) {
   if (!id) return state;
   const at = findTask(state, id);
   if (at < 0) {
-    const before = state.loose.reduce((task, data) => withDenial(task, data), newTask(id));
-    return { ...state, loose: [], entries: placed(state, change(before)) };
+    return { ...state, entries: placed(state, change(newTask(id))) };
   }
   const before = state.entries[at];
   const after = change(before);
@@ -65,10 +65,10 @@ function findTask(state, id) {
   return -1;
 }
 
-function newCall(task, callId) {
+function newCall(callId) {
   return {
     type: 'call',
-    key: `c${task.blocks.length}`,
+    key: `c${callId}`,
     callId,
     tool: '',
     arguments: null,
@@ -87,48 +87,60 @@ function newCall(task, callId) {
 function withCall(task, callId, change) {
   const at = task.blocks.findIndex((block) => block.type === 'call' && block.callId === callId);
   if (at >= 0) return { ...task, blocks: task.blocks.with(at, change(task.blocks[at])) };
-  const blocks = closedTexts(task.blocks);
-  return { ...task, blocks: [...blocks, change(newCall(task, callId))] };
+  return { ...task, blocks: [...closedTexts(task.blocks), change(newCall(callId))] };
+}
+
+// -- text: what is not stored yet is the last block, and open -----------------------------------------
+
+function openText({ blocks }) {
+  const last = blocks[blocks.length - 1];
+  return last?.type === 'text' && last.open ? last : null;
 }
 
 function closedTexts(blocks) {
-  const last = blocks[blocks.length - 1];
-  return last?.type === 'text' && last.open ? blocks.with(-1, { ...last, open: false }) : blocks;
+  const last = openText({ blocks });
+  return last ? blocks.with(-1, { ...last, open: false }) : blocks;
 }
 
-// -- text --------------------------------------------------------------------------------------------
+/** A text of another turn came too early, or was given up: it comes again if it is wanted. */
+function withoutOtherText(task, turn) {
+  const last = openText(task);
+  return last && last.turn !== turn ? { ...task, blocks: task.blocks.slice(0, -1) } : task;
+}
 
 function chunk(state, data, seq) {
   return withTask(state, data.task_id, (task) => {
-    let next = task;
-    if (data.content || (!data.done && data.offset === 0)) next = withText(task, data.offset ?? 0, data.content ?? '');
+    if (data.done) return { ...endedAt(task, data.time_us), status: 'done', blocks: closedTexts(task.blocks) };
+    let next = withText(task, data);
     if (typeof seq === 'number') next = { ...next, blocks: closedTexts(next.blocks) };
-    if (data.done) next = { ...endedAt(next, data.time_us), status: 'done', blocks: closedTexts(next.blocks) };
-    else if (next.status === 'queued') next = { ...next, status: 'running' };
-    return next;
+    return next.status === 'queued' ? { ...next, status: 'running' } : next;
   });
 }
 
-function withText(task, offset, content) {
-  const last = task.blocks[task.blocks.length - 1];
-  if (last?.type === 'text' && last.open) {
-    const text = spliced(last.text, offset, content);
-    return { ...task, blocks: task.blocks.with(-1, { ...last, text }) };
+function withText(task, { turn, offset, content }) {
+  if (task.blocks.some((block) => block.type === 'text' && block.turn === turn && !block.open)) return task;
+  const known = openText(task);
+  if (known?.turn === turn) {
+    const text = spliced(known.text, offset, content);
+    return text === null ? task : { ...task, blocks: task.blocks.with(-1, { ...known, text }) };
   }
-  if (!content) return task;
-  const block = { type: 'text', key: `t${task.blocks.length}`, text: content, open: true };
-  return { ...task, blocks: [...task.blocks, block] };
+  if (offset > 0 || !content) return task;
+  const block = { type: 'text', key: `t${turn}`, turn, text: content, open: true };
+  return { ...task, blocks: [...withoutOtherText(task, turn).blocks, block] };
 }
 
-/** The server counts characters; a string here counts those beyond the first plane twice. */
+/**
+ * The server counts characters; a string here counts those beyond the first plane twice. null: what comes before the
+ * content is missing.
+ */
 function spliced(text, offset, content) {
   if (offset === 0) return content;
   let units = offset;
   if (/[\ud800-\udbff]/.test(text)) {
     units = 0;
-    for (let n = 0; n < offset && units < text.length; n++) units += text.codePointAt(units) > 0xffff ? 2 : 1;
+    for (let n = 0; n < offset; n++) units += text.codePointAt(units) > 0xffff ? 2 : 1;
   }
-  return (units >= text.length ? text : text.slice(0, units)) + content;
+  return units > text.length ? null : text.slice(0, units) + content;
 }
 
 // -- calls -------------------------------------------------------------------------------------------
@@ -145,13 +157,9 @@ function result(call, data) {
   return { ...call, tool, status, result: data.result ?? {} };
 }
 
-/**
- * The frame has six fields and none names the task: it is the last one with such a call, or the one that is not done.
- * Where the log is read from its middle, the next one is reported.
- */
-function denied(state, data) {
-  const id = taskOfCall(state, data.call_id);
-  return id ? withTask(state, id, (task) => withDenial(task, data)) : { ...state, loose: [...state.loose, data] };
+/** Its data has six fields, and none names the task. */
+function denied(state, data, _seq, taskId) {
+  return withTask(state, taskId, (task) => withDenial(task, data));
 }
 
 function withDenial(task, data) {
@@ -162,17 +170,6 @@ function withDenial(task, data) {
     denial: data,
     result: null,
   }));
-}
-
-function taskOfCall(state, callId) {
-  let running = null;
-  for (let at = state.entries.length - 1; at >= 0; at--) {
-    const entry = state.entries[at];
-    if (entry.type !== 'task') continue;
-    if (entry.blocks.some((block) => block.type === 'call' && block.callId === callId)) return entry.id;
-    if (!running && !ENDS.has(entry.status)) running = entry.id;
-  }
-  return running;
 }
 
 function question(state, data) {
@@ -188,8 +185,7 @@ function question(state, data) {
 
 function closedQuestion(state, data, values) {
   const callId = data.payload.call_id;
-  const id = data.task_id ?? taskOfCall(state, callId);
-  return withTask(state, id, (task) => {
+  return withTask(state, data.task_id, (task) => {
     const next = withCall(task, callId, (call) => ({
       ...call,
       question: { document: null, answer: null, reason: '', ...call.question, id: data.payload.question_id, ...values },
@@ -240,22 +236,19 @@ function event(state, data, seq) {
 const onTask = (change) => (state, data) => withTask(state, data.task_id ?? data.payload.task_id, (task) => change(task, data));
 
 const onCall = (change) => (state, data) =>
-  withTask(state, data.task_id ?? taskOfCall(state, data.payload.call_id), (task) =>
+  withTask(state, data.task_id, (task) =>
     withCall(task, data.payload.call_id, (call) => change(call, data)),
   );
 
 const taskNote = onTask((task, { kind, payload, event_id: id }) => ({
   ...task,
-  blocks: [...closedTexts(task.blocks), { type: 'note', key: `n${id}`, kind, payload }],
+  blocks: withNote(task, { type: 'note', key: `n${id}`, kind, payload }),
 }));
 
-/** What was shown of an answer is void: the next one takes its place. */
-const discarded = (state, data) =>
-  taskNote(onTask((task) => ({ ...task, blocks: withoutOpenText(task.blocks) }))(state, data), data);
-
-function withoutOpenText(blocks) {
-  const last = blocks[blocks.length - 1];
-  return last?.type === 'text' && last.open ? blocks.slice(0, -1) : blocks;
+/** Before a text that is not stored yet. */
+function withNote(task, note) {
+  const at = task.blocks.length - (openText(task) ? 1 : 0);
+  return task.blocks.toSpliced(at, 0, note);
 }
 
 function sessionNote(state, { kind, payload, event_id: id, time_us: timeUs }) {
@@ -363,7 +356,7 @@ const EVENTS = {
   'ask_user.expired': (state, data) =>
     closedQuestion(state, data, { status: 'expired', reason: data.payload.reason ?? '', who: data.payload.who ?? '' }),
   'plan.build_started': planBuilt,
-  'turn.discarded': discarded,
+  'turn.discarded': taskNote,
   'model.fallback': taskNote,
   'retry.scheduled': taskNote,
   'retry.exhausted': taskNote,

@@ -2,7 +2,7 @@
  * A session's frames to what is shown. Pure: no DOM, no clock, no network; the same frames give the same state, and a
  * frame that comes twice changes nothing the second time.
  *
- * @typedef {{type: 'text', key: string, text: string, open: boolean}} TextBlock
+ * @typedef {{type: 'text', key: string, turn: number, text: string, open: boolean}} TextBlock
  * @typedef {{type: 'call', key: string, callId: string, tool: string, arguments: any, status: CallStatus,
  *   startedUs: number|null, latencyMs: number|null, result: any, denial: any, question: any,
  *   sandbox: string, calledAs?: string}} CallBlock
@@ -16,56 +16,49 @@
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
  * @typedef {{sessionId: string, fromSeq: number, lastSeq: number, entries: (TaskEntry|NoteEntry)[],
- *   loose: object[], seenSeq: number, held: import('../api.js').Frame[], stable: State|null}} State
+ *   seenSeq: number, parts: import('../api.js').Frame[]}} State
  */
 import { handlers } from './frame-handlers.js';
 
 /** `fromSeq` is the number after which the frames begin. @param {string} sessionId @returns {State} */
 export function emptyState(sessionId, fromSeq = 0) {
-  return { sessionId, fromSeq, lastSeq: fromSeq, seenSeq: fromSeq, entries: [], loose: [], held: [], stable: null };
+  return { sessionId, fromSeq, lastSeq: fromSeq, seenSeq: fromSeq, entries: [], parts: [] };
 }
 
 /**
- * Numbers count one by one. One that is known changes nothing, with whatever came before it without a number; one that
- * comes too early is not taken, and `hasGap` says so until it came again in its place.
+ * Numbers count one by one. One that is known changes nothing, with the parts of its event that came before it; one
+ * that comes too early is not taken, and `hasGap` says so until it came again in its place. Text belongs to its turn,
+ * so it can be shown before its event is stored, and is replaced by that.
  * @param {State} state @param {import('../api.js').Frame} frame @returns {State}
  */
 export function reduce(state, frame) {
   if (frame.session_id !== state.sessionId) return state;
   const { seq } = frame;
   if (typeof seq !== 'number') return unnumbered(state, frame);
-  // A replay of the past; the running text follows from its beginning.
-  if (seq <= state.lastSeq) return resume(state);
+  const parts = state.parts;
+  const base = parts.length ? { ...state, parts: [] } : state;
+  if (seq <= state.lastSeq) return base;
   const seenSeq = Math.max(seq, state.seenSeq);
-  if (seq > state.lastSeq + 1) return { ...resume(state), seenSeq };
-  // While it is behind, the running text belongs to a later place than this one.
-  const base = seq < seenSeq ? resume(state) : state;
-  const next = [...partsOf(state, frame), frame].reduce(applied, base);
-  return { ...next, lastSeq: seq, seenSeq, held: [], stable: null };
+  if (seq > state.lastSeq + 1) return { ...base, seenSeq };
+  const next = [...parts, frame].reduce(applied, base);
+  return { ...next, lastSeq: seq, seenSeq };
 }
 
-/** Text is shown at once. Calls wait for the number of their message, which comes right behind them. */
+/** Text is shown at once. Other parts of an event wait for its number, which comes right behind them. */
 function unnumbered(state, frame) {
-  const base = state.stable ? state : { ...state, stable: state };
-  if (frame.type === 'tool_call') return { ...base, held: [...base.held, frame] };
-  return { ...applied(base, frame), held: [frame] };
+  return frame.type === 'stream_chunk' ? applied(state, frame) : { ...state, parts: [...state.parts, frame] };
 }
 
-/** What came of the same message before its number: its text, and its other calls. */
-function partsOf({ held }, { type, data }) {
-  return type === 'tool_call' ? held.filter((part) => part.data.task_id === data.task_id) : [];
-}
-
-function applied(state, { type, data, seq }) {
-  return handlers[type]?.(state, data ?? {}, seq) ?? state;
+function applied(state, { type, data, seq, task_id: taskId }) {
+  return handlers[type]?.(state, data ?? {}, seq, taskId) ?? state;
 }
 
 /**
- * Back to the last number: what came after it was not complete, and comes once more.
+ * The connection is gone: an event of which only a part came will come again.
  * @param {State} state @returns {State}
  */
-export function resume(state) {
-  return state.stable ?? state;
+export function withoutParts(state) {
+  return state.parts.length ? { ...state, parts: [] } : state;
 }
 
 /** @param {State} state @param {import('../api.js').Frame[]} frames @returns {State} */
@@ -79,8 +72,7 @@ export function reduceAll(state, frames) {
  */
 export function prepend(state, frames, fromSeq) {
   const earlier = reduceAll(emptyState(state.sessionId, fromSeq), frames);
-  const join = (later) => ({ ...later, fromSeq, entries: joined(earlier.entries, later.entries) });
-  return { ...join(state), stable: state.stable && join(state.stable) };
+  return { ...state, fromSeq, entries: joined(earlier.entries, state.entries) };
 }
 
 function joined(before, after) {
@@ -97,7 +89,7 @@ function joinedTask(first, rest) {
   const blocks = [...first.blocks];
   for (const block of rest.blocks) {
     const at = block.type === 'call' ? blocks.findIndex((b) => b.type === 'call' && b.callId === block.callId) : -1;
-    if (at < 0) blocks.push({ ...block, key: `${block.key}+` });
+    if (at < 0) blocks.push(block);
     else blocks[at] = joinedCall(blocks[at], block);
   }
   return {

@@ -6,7 +6,6 @@ import { formatDuration, t } from '../i18n.js';
 import { debounced, empty, loading, problem, time } from './components.js';
 
 const NEWEST = 20;
-const LOOK_MS = 10_000;
 const BADGE = { done: 'ok', failed: 'error', waiting: 'warn', running: 'info', queued: 'info' };
 
 class RecentTasks extends PageElement {
@@ -27,10 +26,8 @@ class RecentTasks extends PageElement {
   connectedCallback() {
     super.connectedCallback();
     this.until(api.onState((state) => state === 'open' && this.#load()));
-    this.until(api.onFrame((frame) => frame.seq && this.#refresh()));
+    this.until(api.onFrame((frame) => frame.type === 'session_changed' && this.#refresh()));
     this.until(() => this.#refresh.cancel());
-    const timer = setInterval(() => this.tasks && document.visibilityState === 'visible' && this.#load(), LOOK_MS);
-    this.until(() => clearInterval(timer));
   }
 
   async #load() {

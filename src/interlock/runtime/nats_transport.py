@@ -1,4 +1,4 @@
-"""The bus between machines: a NATS server, whose JetStream keeps notifications until a worker has room.
+"""Carries messages between machines: a NATS server, whose JetStream keeps them for workers with room.
 
 A notification goes into a work queue and to one worker, which acknowledges it at once: leases and rows
 decide whether the session is worked on, and polling finds what is lost. Text goes over plain subjects to
@@ -25,10 +25,11 @@ from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType,
 
 from interlock.core.logging import StructuredLogger
 from interlock.runtime.bus import (
-    BusHandler,
     BusMessage,
     CancelRequested,
+    MessageHandler,
     ResyncRequested,
+    SessionChanged,
     TextAppended,
     WorkAvailable,
     decode_message,
@@ -54,6 +55,12 @@ MAX_UNSAID_BYTES = 4 * 1024 * 1024
 # A gateway that does not keep up loses deltas, and asks for the whole text.
 MAX_UNREAD, MAX_UNREAD_BYTES = 4096, 8 * 1024 * 1024
 
+SUBJECTS: dict[type[BusMessage], str] = {
+    WorkAvailable: "work",
+    CancelRequested: "cancel",
+    ResyncRequested: "resync",
+    SessionChanged: "session",
+}
 _SUBJECT_TOKEN = re.compile("[A-Za-z0-9_-]+")
 _FAULTS = (nats.errors.Error, OSError, TimeoutError)
 
@@ -90,7 +97,7 @@ async def check_nats_servers(servers: NatsServers, prefix: str) -> str:
         await servers.connect(
             client, name="interlock doctor", error_cb=keep, max_reconnect_attempts=1, reconnect_time_wait=0
         )
-        await NatsBus(servers, prefix).open_queue(client.jetstream(timeout=CONNECT_SECONDS))
+        await NatsTransport(servers, prefix).open_queue(client.jetstream(timeout=CONNECT_SECONDS))
     except _FAULTS as error:
         told = faults[0] if faults else error
         return str(told) or type(told).__name__
@@ -100,15 +107,16 @@ async def check_nats_servers(servers: NatsServers, prefix: str) -> str:
     return ""
 
 
-class NatsBus:
+class NatsTransport:
     def __init__(self, servers: NatsServers, prefix: str) -> None:
         self._servers = servers
         self._prefix = prefix
         self._stream = f"{prefix}-work"
         self._outgoing: SendBuffer[Subscription] = SendBuffer()
         self._watched: dict[str, Subscription | None] = {}
+        self._watches_changes = False
         self._client: Client | None = None
-        self._hear: BusHandler = lambda _signal: None
+        self._receive: MessageHandler = lambda _message: None
         self._is_outage_logged = False
 
     @property
@@ -119,22 +127,25 @@ class NatsBus:
     def has_others(self) -> bool:
         return self.is_connected
 
-    def send(self, signal: BusMessage) -> None:
-        if self.is_connected and _SUBJECT_TOKEN.fullmatch(signal.session_id):
-            self._outgoing.put(signal)
+    def send(self, message: BusMessage) -> None:
+        if self.is_connected and _SUBJECT_TOKEN.fullmatch(message.session_id):
+            self._outgoing.put(message)
 
     def watch(self, session_id: str) -> None:
         if _SUBJECT_TOKEN.fullmatch(session_id):
             self._watched.setdefault(session_id, None)
             self._outgoing.put(ResyncRequested(session_id))
 
+    def watch_changes(self) -> None:
+        self._watches_changes = True
+
     def unwatch(self, session_id: str) -> None:
         subscription = self._watched.pop(session_id, None)
         if subscription is not None:
             self._outgoing.let_go(subscription)
 
-    async def run(self, hear: BusHandler, has_room: Callable[[], bool]) -> None:
-        self._hear = hear
+    async def run(self, receive: MessageHandler, has_room: Callable[[], bool]) -> None:
+        self._receive = receive
         while True:
             try:
                 await self._one_connection(has_room)
@@ -175,7 +186,8 @@ class NatsBus:
                 await asyncio.wait_for(client.close(), CONNECT_SECONDS)
 
     async def _subscribe(self, client: Client) -> None:
-        for kind in (CancelRequested, ResyncRequested):
+        changes = [SessionChanged] if self._watches_changes else []
+        for kind in (CancelRequested, ResyncRequested, *changes):
             await self._listen(client, self._subject(kind, "*"))
         for session_id in self._watched:
             self._outgoing.put(ResyncRequested(session_id))
@@ -183,50 +195,49 @@ class NatsBus:
     async def _listen(self, client: Client, subject: str) -> Subscription:
         return await client.subscribe(
             subject,
-            cb=self._heard,
+            cb=self._on_message,
             pending_msgs_limit=MAX_UNREAD,
             pending_bytes_limit=MAX_UNREAD_BYTES,
         )
 
-    async def _heard(self, message: Msg) -> None:
-        signal = decode_message(message.data)
-        if signal is not None and message.subject.endswith(f".{signal.session_id}"):
-            self._hear(signal)
+    async def _on_message(self, received: Msg) -> None:
+        message = decode_message(received.data)
+        if message is not None and received.subject.endswith(f".{message.session_id}"):
+            self._receive(message)
 
     # -- sending --
 
     async def _say(self, client: Client) -> None:
         while not _is_cancelled():
-            signals, released = await self._outgoing.next()
+            messages, released = await self._outgoing.next()
             if client.is_connected:
                 with suppress(*_FAULTS):
-                    await self._say_all(client, signals, released)
+                    await self._say_all(client, messages, released)
             await asyncio.sleep(GATHER_SECONDS if self._outgoing.is_busy else 0)
 
     async def _say_all(
-        self, client: Client, signals: Iterable[BusMessage], released: Iterable[Subscription]
+        self, client: Client, messages: Iterable[BusMessage], released: Iterable[Subscription]
     ) -> None:
         for subscription in released:
             await subscription.unsubscribe()
-        for signal in signals:
+        for message in messages:
             if _is_cancelled():
                 return
-            await self._say_one(client, signal)
+            await self._say_one(client, message)
 
-    async def _say_one(self, client: Client, signal: BusMessage) -> None:
-        session_id = signal.session_id
+    async def _say_one(self, client: Client, message: BusMessage) -> None:
+        session_id = message.session_id
         # A watch begins by requesting the whole text: the subscription must exist by then.
-        if isinstance(signal, ResyncRequested) and self._watched.get(session_id, client) is None:
+        if isinstance(message, ResyncRequested) and self._watched.get(session_id, client) is None:
             subscription = await self._listen(client, self._subject(TextAppended, session_id))
             if session_id not in self._watched:
                 await subscription.unsubscribe()
                 return
             self._watched[session_id] = subscription
-        await client.publish(self._subject(type(signal), session_id), encode_message(signal))
+        await client.publish(self._subject(type(message), session_id), encode_message(message))
 
     def _subject(self, kind: type[BusMessage], session_id: str) -> str:
-        name = {WorkAvailable: "work", CancelRequested: "stir", ResyncRequested: "wanted"}.get(kind, "live")
-        return f"{self._prefix}.{name}.{session_id}"
+        return f"{self._prefix}.{SUBJECTS.get(kind, 'live')}.{session_id}"
 
     # -- taking notifications, one at a time, while there is room --
 
@@ -260,7 +271,7 @@ class NatsBus:
             return
         await message.ack()
         session_id = message.subject.rpartition(".")[2]
-        self._hear(WorkAvailable(session_id))
+        self._receive(WorkAvailable(session_id))
 
     async def open_queue(self, stream: JetStreamContext) -> JetStreamContext.PullSubscription:
         await stream.add_stream(

@@ -1,4 +1,4 @@
-"""The bus between the processes of one machine: a Unix socket in the state directory.
+"""Carries messages between the processes of one machine: a Unix socket in the state directory.
 
 The first process is the hub: it passes each message to all others. When it ends, the next process that
 notices takes over. Messages are not kept for absent processes.
@@ -14,7 +14,13 @@ from pathlib import Path
 
 from interlock.core.file_lock import open_lock_file, take_lock
 from interlock.core.logging import StructuredLogger
-from interlock.runtime.bus import BusHandler, BusMessage, ResyncRequested, decode_message, encode_message
+from interlock.runtime.bus import (
+    BusMessage,
+    MessageHandler,
+    ResyncRequested,
+    decode_message,
+    encode_message,
+)
 
 _log = StructuredLogger(__name__)
 
@@ -25,11 +31,11 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_UNREAD_BYTES = 4 * 1024 * 1024
 
 
-class UnixSocketBus:
+class UnixSocketTransport:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._ends: set[_Peer] = set()
-        self._hear: BusHandler = lambda _signal: None
+        self._receive: MessageHandler = lambda _message: None
         self.is_host = False
         self._logged_error = ""
 
@@ -41,9 +47,9 @@ class UnixSocketBus:
     def has_others(self) -> bool:
         return bool(self._ends)
 
-    def send(self, signal: BusMessage) -> None:
+    def send(self, message: BusMessage) -> None:
         if self._ends:
-            self._pass_on(encode_message(signal) + b"\n", None)
+            self._pass_on(encode_message(message) + b"\n", None)
 
     def watch(self, session_id: str) -> None:
         # Every process receives all messages; earlier text must be requested.
@@ -52,8 +58,11 @@ class UnixSocketBus:
     def unwatch(self, session_id: str) -> None:
         pass
 
-    async def run(self, hear: BusHandler, has_room: Callable[[], bool]) -> None:  # noqa: ARG002 - all hear all
-        self._hear = hear
+    def watch_changes(self) -> None:
+        pass
+
+    async def run(self, receive: MessageHandler, has_room: Callable[[], bool]) -> None:  # noqa: ARG002 - all get all
+        self._receive = receive
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -138,12 +147,12 @@ class UnixSocketBus:
     def on_disconnect(self, end: "_Peer") -> None:
         self._ends.discard(end)
 
-    def heard(self, line: bytes, source: "_Peer") -> None:
+    def on_line(self, line: bytes, source: "_Peer") -> None:
         if self.is_host:
             self._pass_on(line + b"\n", source)
-        signal = decode_message(line)
-        if signal is not None:
-            self._hear(signal)
+        message = decode_message(line)
+        if message is not None:
+            self._receive(message)
 
     def _pass_on(self, line: bytes, source: "_Peer | None") -> None:
         for end in tuple(self._ends):
@@ -154,8 +163,8 @@ class UnixSocketBus:
 class _Peer(asyncio.Protocol):
     """One connection, seen from either side."""
 
-    def __init__(self, bus: UnixSocketBus) -> None:
-        self._bus = bus
+    def __init__(self, owner: UnixSocketTransport) -> None:
+        self._owner = owner
         self._rest = bytearray()
         self._transport: asyncio.Transport | None = None
         self.closed = asyncio.Event()
@@ -166,10 +175,10 @@ class _Peer(asyncio.Protocol):
         if not _is_ours(transport.get_extra_info("socket")):
             transport.abort()
             return
-        self._bus.on_connect(self)
+        self._owner.on_connect(self)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._bus.on_disconnect(self)
+        self._owner.on_disconnect(self)
         self.closed.set()
 
     def data_received(self, data: bytes) -> None:
@@ -179,7 +188,7 @@ class _Peer(asyncio.Protocol):
             *lines, rest = bytes(self._rest).split(b"\n")
             self._rest = bytearray(rest)
             for line in lines:
-                self._bus.heard(line, self)
+                self._owner.on_line(line, self)
         if len(self._rest) > MAX_LINE_BYTES:
             self.close()
 

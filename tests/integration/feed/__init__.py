@@ -1,0 +1,1 @@
+"""The feed of sessions, above a real store."""
