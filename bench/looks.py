@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.many_events import LONG_SESSION
-from interlock.agent.resume import LAST_COMPACTION, READ_OWN_OF_TASK
+from interlock.agent.resume import COMPACTIONS, READ_OWN_OF_TASK
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, read_entries
 from interlock.feed.follow import LAST_TASK, NEWEST
@@ -74,7 +74,7 @@ def looks(chosen: Chosen) -> dict[str, Look]:
         "budget of a day": lambda db: read_usage_since(db, now - 60_000_000),
         "task: its own past": lambda db: db.query(READ_OWN_OF_TASK, (long, task)),
         "task: its usage": lambda db: read_task_usage(db, long, task),
-        "task: the last compaction": lambda db: db.query(LAST_COMPACTION, (long,)),
+        "task: the last compaction": lambda db: db.query(COMPACTIONS, (long,)),
         "task: what was said for it": lambda db: read_task_messages(db, long, chosen.message_seq, task),
         "tool: what was read before": lambda db: db.query(READ_OUTCOMES, (long, 2**62)),
         "cli: the last denial": lambda db: db.query(LAST_DENIAL, (long,)),

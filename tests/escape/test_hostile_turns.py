@@ -280,7 +280,7 @@ class Reads(Sends):
         self.heard: list[str] = []
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
-        self.heard.append(json.loads(request.messages[1])["content"])
+        self.heard.append(request.messages[1].text)
         arguments = json.dumps({"path": "a.txt", "offset": len(self.heard)})
         call = RequestedCall("", "read_file", arguments)
         calls = (call,) if len(self.heard) < 12 else ()

@@ -46,6 +46,10 @@ class LoopHarness(RuntimeHarness):
         self.prices = PriceTable({})
         self.context_tokens = 100_000
         self.tool_choice = "default"
+        self.writes_summaries = False
+        # What the model's name in MODELS would be followed by.
+        self.fallbacks: dict[str, ModelProvider] = {}
+        self.breakers: CircuitBreakers | None = None
 
     def loop(self, model: str | ModelProvider) -> AgentLoop:
         """`model` is a script, or whatever else is to answer."""
@@ -62,12 +66,14 @@ class LoopHarness(RuntimeHarness):
                 runner=runtime.runner,
                 prompts=PromptBuilder(_ChatPromptInputs(runtime), files, redact, lambda: datetime.now(UTC)),
                 redactor=runtime.redactor,
-                provider_of=lambda _model: provider,
-                breakers=CircuitBreakers(self.limits),
+                provider_of=lambda model: self.fallbacks.get(model, provider),
+                fallbacks_of=lambda _model: tuple(self.fallbacks),
+                breakers=self.breakers or CircuitBreakers(self.limits),
                 limits=self.limits,
                 prices=self.prices,
                 context_tokens=self.context_tokens,
                 tool_choice=self.tool_choice,
+                writes_summaries=self.writes_summaries,
             )
         )
 

@@ -14,6 +14,7 @@ from interlock.channels.terminal.local_session import LocalSession
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.log.kinds import merge_payload
+from interlock.models.message_encoding import encode_message
 from interlock.models.provider import ModelReply
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.runtime.task_rows import Task
@@ -93,7 +94,7 @@ class RecordingModel:
         self.requests: list[list[tuple[str, str]]] = []
 
     async def stream(self, request):
-        messages = [json.loads(message) for message in request.messages]
+        messages = [json.loads(encode_message(message)) for message in request.messages]
         self.requests.append([(message["role"], message.get("content") or "") for message in messages])
         yield ModelReply("ok")
 

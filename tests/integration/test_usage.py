@@ -8,7 +8,13 @@ from interlock.core.token_usage import TokenUsage
 from interlock.log import stream_appender
 from interlock.log.kinds import ToolCallDenied, ToolCallFailed
 from interlock.log.stream_appender import EventScope
-from interlock.log.task_events import AgentFailed, TaskCancelled, TaskFinished, TurnCompletedEvent
+from interlock.log.task_events import (
+    AgentFailed,
+    ContextCompacted,
+    TaskCancelled,
+    TaskFinished,
+    TurnCompletedEvent,
+)
 from interlock.log.usage import QUARTER_US, read_session_usage, read_task_usage, read_usage_since
 from interlock.wiring.projections import verify
 
@@ -74,6 +80,14 @@ async def test_every_counted_event_adds_to_the_row_of_its_task_and_subject(store
         ("t_1", "turn", "n", "helper", "ada", 1, 1, 1, 1, 10),
         ("t_2", "task", "cancelled", "", "", 1, 0, 0, 0, 0),
     ]
+    assert faults(store) == []
+
+
+async def test_a_summary_that_a_model_wrote_costs_tokens_and_is_no_turn(store, append):
+    cut = ContextCompacted(through_seq=1, tokens_before=9, tokens_after=3)
+    written = {"model": "m", "input_tokens": 100, "output_tokens": 20, "actor": "ada", "summary": "x"}
+    await append(cut, turn(10, 1), ContextCompacted(**cut.payload() | written))
+    assert store.query(ROWS) == [("t_1", "turn", "m", "", "ada", 1, 1, 110, 21, 10)]
     assert faults(store) == []
 
 

@@ -159,3 +159,13 @@ test('a refusal belongs to the task that its frame names, whichever has a call o
   const state = reduceAll(emptyState('s'), numbered([...begun, denial('b')]));
   assert.deepEqual(state.entries.map(({ id, blocks }) => [id, blocks.length]), [['a', 0], ['b', 1]]);
 });
+
+test('an answer that broke off leaves its place to the next, live and told again', () => {
+  const broke = (seq) => frameOf('event', { kind: 'turn.discarded', task_id: 't', time_us: 2, event_id: 'e', payload: { turn: 1 } }, seq);
+  const started = frameOf('event', { kind: 'task.started', task_id: 't', time_us: 1, payload: { mode: 'chat' } }, 1);
+  const live = [started, chunk(1, 0, 'Half an '), chunk(1, 8, 'ans'), broke(2), chunk(1, 0, 'The whole.'), chunk(1, 10, '', 3)];
+  const whole = reduceAll(emptyState('s'), live);
+  const task = whole.entries.find((entry) => entry.id === 't');
+  assert.deepEqual(task.blocks.map((block) => block.text ?? block.kind), ['turn.discarded', 'The whole.']);
+  assert.deepEqual(reduceAll(emptyState('s'), [started, broke(2), chunk(1, 0, 'The whole.', 3)]), whole);
+});

@@ -139,6 +139,10 @@ class TaskBudget:
         self._unlogged = NO_COST
         self.spent = spent
 
+    def use_model(self, model: str) -> None:
+        """Count later usage of the task as that model's."""
+        self._model = model
+
     def add(self, usage: TokenUsage) -> None:
         self.add_others({self._model: usage})
 

@@ -1,4 +1,4 @@
-"""A session's messages as sent to a model: each encoded once, cut to a budget, always valid.
+"""A session's messages as sent to a model: each kept once, cut to a budget, always valid.
 
 Providers reject a history in which a tool call has no result or a result no call. `unanswered` lists the
 calls without a tool message; nothing is sent before each has one.
@@ -9,16 +9,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from secrets import token_hex
-
-import orjson
+from typing import assert_never
 
 from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result
-from interlock.models.message_encoding import assistant_message, tool_message, user_message
-from interlock.models.provider import RequestedCall
+from interlock.models.provider import (
+    AssistantMessage,
+    ChatMessage,
+    RequestedCall,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
 from interlock.sessions.models import Message, Role
 
 # Tokens differ between models; this estimate is high enough for English and code.
 _BYTES_PER_TOKEN = 3
+# What the form around a message's text, and around a call, takes in most providers' forms.
+_MESSAGE_BYTES, _CALL_BYTES = 30, 80
 _MAX_LINE = 200
 _MAX_REQUEST = 12_000
 _MAX_CUT_RESULT = 600
@@ -36,13 +43,13 @@ _GIVEN_UP = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ContextMessage:
-    """An encoded message. `seq` is the number of the stored message, 0 until it is known."""
+    """`seq` is the number of the stored message, 0 until it is known."""
 
     seq: int
     role: Role
-    encoded: bytes
+    message: ChatMessage
     # One line for the summary.
     gist: str
     # A person's request, kept in full while it is worked on.
@@ -50,7 +57,7 @@ class ContextMessage:
 
     @property
     def tokens(self) -> int:
-        return estimate_tokens(self.encoded)
+        return estimate_tokens(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +87,11 @@ class ModelContext:
         # The person's request that the model has not answered yet.
         self._unmet: tuple[ContextMessage, str] | None = None
         self._gists: list[str] = []
-        self._summary: bytes | None = None
+        self._summary: UserMessage | None = None
         # The last summarised message.
         self._through = 0
+        # The entries since the last request whose reasoning the model may need back.
+        self._reasoned: list[ContextMessage] = []
         self._tokens = 0
         for message in messages:
             self.add(message)
@@ -96,6 +105,11 @@ class ModelContext:
     def tokens(self) -> int:
         """The estimated number of tokens of the messages as sent."""
         return self._tokens
+
+    @property
+    def summary_tokens(self) -> int:
+        """The most that a summary may take."""
+        return self._budget // 4
 
     def add(self, message: Message) -> ContextMessage | None:
         """Add a message; None if it is a result without a call, which is dropped."""
@@ -111,14 +125,25 @@ class ModelContext:
     def _follow_request(self, message: Message, entry: ContextMessage) -> None:
         """Mark an unanswered request as abandoned when another follows: the model must not resume it."""
         if message.role is Role.user:
+            self._forget_reasoning()
             if self._unmet is not None and self._unmet[0] in self._entries:
                 given_up, words = self._unmet
-                self._tokens -= given_up.tokens
-                given_up.encoded = user_message(f"{words}\n\n{_GIVEN_UP}")
-                self._tokens += given_up.tokens
+                self._replace(given_up, UserMessage(f"{words}\n\n{_GIVEN_UP}"))
             self._unmet = (entry, message.content)
         elif message.role is Role.assistant and not message.tool_calls:
             self._unmet = None
+
+    def _forget_reasoning(self) -> None:
+        """A new request: models need their reasoning only while they work on the one it belongs to."""
+        for entry in self._reasoned:
+            if isinstance(entry.message, AssistantMessage):
+                self._replace(entry, replace(entry.message, reasoning=None))
+        self._reasoned.clear()
+
+    def _replace(self, entry: ContextMessage, message: ChatMessage) -> None:
+        self._tokens -= entry.tokens
+        entry.message = message
+        self._tokens += entry.tokens
 
     def _close_gaps(self) -> None:
         """Add results for unanswered calls: no other message may come between a call and its result."""
@@ -131,46 +156,53 @@ class ModelContext:
 
         An id never looks like that of a task, session or undo, which people pass to `undo`.
         """
-        taken, distinct = set(self._call_ids), []
+        distinct: dict[str, RequestedCall] = {}
         for call in calls:
-            is_free = call.call_id and not self._is_part and call.call_id not in taken
-            keeps = is_free and not _OTHER_THINGS.match(call.call_id)
-            own = call.call_id if keeps else f"call_{token_hex(8)}"
-            taken.add(own)
-            distinct.append(replace(call, call_id=own))
-        return tuple(distinct)
+            own = call.call_id
+            is_taken = self._is_part or own in self._call_ids or own in distinct
+            if not own or is_taken or _OTHER_THINGS.match(own):
+                own = f"call_{token_hex(8)}"
+            distinct[own] = call if own == call.call_id else replace(call, call_id=own)
+        return tuple(distinct.values())
 
     def __len__(self) -> int:
         """The number of messages sent to the model."""
         return len(self._entries) + (self._summary is not None)
 
-    def encoded(self) -> tuple[bytes, ...]:
-        summary = () if self._summary is None else (self._summary,)
-        return (*summary, *(entry.encoded for entry in self._entries))
+    def messages(self) -> list[ChatMessage]:
+        summary: list[ChatMessage] = [] if self._summary is None else [self._summary]
+        return summary + [entry.message for entry in self._entries]
 
-    def compact(self, reserved: int = 0) -> Compaction | None:
+    def older_messages(self, reserved: int = 0, *, all_older: bool = False) -> list[ChatMessage]:
+        """The messages that `compact` would summarise, with the summary of those before them."""
+        cut = self._cut_for(0 if all_older else self._room(reserved) // 2)
+        return self.messages()[: cut + (self._summary is not None)] if cut else []
+
+    def compact(
+        self, reserved: int = 0, *, summary: str = "", all_older: bool = False
+    ) -> Compaction | None:
         """Summarise the older part if the total exceeds the budget, less `reserved` tokens.
 
         The newest exchange and the current request always stay. If that exchange alone is too long, its
-        results are cut.
+        results are cut. `summary`: that of `older_messages`, else their first lines are taken. `all_older`:
+        summarise all but the newest exchange, whatever the total.
         """
-        if not self.is_too_long(reserved):
+        if not (self.is_too_long(reserved) or (all_older and not self._unanswered)):
             return None
         room, before = self._room(reserved), self._tokens
-        if cut := self._cut_for(room // 2):
-            self._summarize_oldest(cut)
+        if cut := self._cut_for(0 if all_older else room // 2):
+            self._summarize_oldest(cut, summary)
         self._cut_results(room)
-        return Compaction(self._through, before, self._tokens) if self._tokens < before else None
+        is_done = cut or self._tokens < before
+        return Compaction(self._through, before, self._tokens) if is_done else None
 
     def _cut_results(self, room: int) -> None:
         """Cut the results of a turn that exceeds the budget, oldest first."""
         for entry in self._entries:
             if self._tokens <= room:
                 return
-            if entry.role is Role.tool:
-                self._tokens -= entry.tokens
-                entry.encoded = _cut_result(entry.encoded)
-                self._tokens += entry.tokens
+            if isinstance(entry.message, ToolMessage):
+                self._replace(entry, _cut_result(entry.message))
 
     def is_too_long(self, reserved: int = 0) -> bool:
         """Whether it exceeds the budget, with no call open that would be separated from its result."""
@@ -179,23 +211,26 @@ class ModelContext:
     def _room(self, reserved: int) -> int:
         return max(self._budget - reserved, self._budget // 4)
 
-    def compact_through(self, seq: int) -> None:
+    def compact_through(self, seq: int, *, summary: str = "") -> None:
         """Summarise everything up to that message, as was done before."""
         numbers = [entry.seq for entry in self._entries]
         if seq in numbers:
             # Results added for unanswered calls have the number of their call's message.
-            self._summarize_oldest(len(numbers) - numbers[::-1].index(seq))
+            self._summarize_oldest(len(numbers) - numbers[::-1].index(seq), summary)
 
-    def _summarize_oldest(self, count: int) -> None:
+    def _summarize_oldest(self, count: int, summary: str) -> None:
         older, self._entries = self._entries[:count], self._entries[count:]
         self._through = older[-1].seq
-        self._gists += [entry.gist for entry in older if entry.gist]
+        self._reasoned = [entry for entry in self._reasoned if entry not in older]
+        # A written summary includes the one before it.
+        gists = [entry.gist for entry in older if entry.gist]
+        self._gists = summary.splitlines() if summary else [*self._gists, *gists]
         requests = [entry.request for entry in older if entry.role is Role.user]
         self._request = requests[-1] if requests else self._request
         is_newest = not any(entry.role is Role.user for entry in self._entries)
-        lines = _within(self._gists, self._budget * _BYTES_PER_TOKEN // 4)
+        lines = _within(self._gists, self.summary_tokens * _BYTES_PER_TOKEN)
         told = [_PREFACE, *lines, *([_REQUEST, self._request] if is_newest and self._request else [])]
-        self._summary = user_message("\n".join(told))
+        self._summary = UserMessage("\n".join(told))
         self._tokens = estimate_tokens(self._summary) + sum(entry.tokens for entry in self._entries)
 
     def _kept_request(self, text: str) -> str:
@@ -218,47 +253,67 @@ class ModelContext:
         match message.role:
             case Role.user:
                 return ContextMessage(
-                    *(message.seq, message.role, user_message(message.content)),
+                    *(message.seq, message.role, UserMessage(message.content)),
                     *(_gist("person", message.content), self._kept_request(message.content)),
                 )
             case Role.assistant:
                 calls = _requested(message)
                 self._unanswered = {call.call_id: call for call in calls}
                 self._call_ids.update(self._unanswered)
-                encoded = assistant_message(message.content, calls)
                 called = [_line(f"  you called {call.name} {call.arguments}") for call in calls]
                 told = "\n".join(filter(None, [_gist("you", message.content), *called]))
-                return ContextMessage(message.seq, message.role, encoded, told)
+                said = AssistantMessage(message.content, calls, message.reasoning if calls else None)
+                entry = ContextMessage(message.seq, message.role, said, told)
+                if said.reasoning is not None:
+                    self._reasoned.append(entry)
+                return entry
             case Role.tool:
                 # A result without a call would make the whole history invalid.
                 call_id = message.tool_call_id or ""
                 if self._unanswered.pop(call_id, None) is None:
                     return None
-                encoded = tool_message(call_id, message.content)
+                result = ToolMessage(call_id, message.content)
                 return ContextMessage(
-                    message.seq, message.role, encoded, _line(f"  result: {message.content}")
+                    message.seq, message.role, result, _line(f"  result: {message.content}")
                 )
 
 
-def estimate_tokens(encoded: bytes) -> int:
-    return len(encoded) // _BYTES_PER_TOKEN + 1
+def estimate_tokens(value: ChatMessage | bytes) -> int:
+    return (len(value) if isinstance(value, bytes) else _size_bytes(value)) // _BYTES_PER_TOKEN + 1
 
 
-def _requested(message: Message) -> Sequence[RequestedCall]:
-    return [
+def _size_bytes(message: ChatMessage) -> int:
+    match message:
+        case AssistantMessage(text, calls, reasoning):
+            called = sum(
+                _CALL_BYTES + _text_bytes(call.name) + _text_bytes(call.arguments) for call in calls
+            )
+            thought = 0 if reasoning is None else _text_bytes(reasoning.text) + len(reasoning.opaque)
+            return _MESSAGE_BYTES + _text_bytes(text) + called + thought
+        case SystemMessage(text) | UserMessage(text) | ToolMessage(_, text):
+            return _MESSAGE_BYTES + _text_bytes(text)
+        case _:
+            assert_never(message)
+
+
+def _text_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _requested(message: Message) -> tuple[RequestedCall, ...]:
+    return tuple(
         RequestedCall(str(call["id"]), str(call["name"]), str(call["arguments"]))
         for call in message.tool_calls or ()
-    ]
+    )
 
 
-def _cut_result(encoded: bytes) -> bytes:
-    message = orjson.loads(encoded)
-    content = message["content"]
+def _cut_result(message: ToolMessage) -> ToolMessage:
+    content = message.text
     if len(content) <= _MAX_CUT_RESULT:
-        return encoded
+        return message
     rest = f"… ({len(content)} characters; truncated because the results of this turn together "
     rest += "are too long; request less at a time)"
-    return tool_message(message["tool_call_id"], content[:_MAX_CUT_RESULT] + rest)
+    return replace(message, text=content[:_MAX_CUT_RESULT] + rest)
 
 
 def _gist(who: str, text: str) -> str:

@@ -116,6 +116,11 @@ class LimitTracker:
             self.turns += 1
         return stop
 
+    def use_model(self, model: str) -> LimitStop | None:
+        """Go on with another model; a stop if it has no price where costs are limited."""
+        self._budget.use_model(model)
+        return self._budget.exceeded(None)
+
     def reply_received(self, usage: TokenUsage) -> None:
         """Add the usage of a reply, also of a turn that fails later."""
         self._budget.add(usage)

@@ -1,7 +1,7 @@
 """The agent loop: call the model, run its tool calls, return the results, until it answers or must stop."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from interlock.agent.budget import PriceTable, UsageTotalsReader
@@ -10,7 +10,7 @@ from interlock.agent.context import ModelContext
 from interlock.agent.events import AgentEvent, AskUser, Emit, EventQueue, TextDelta, TurnCompleted
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
-from interlock.agent.model_turn import ModelTurnRunner, TurnReply, TurnRequest
+from interlock.agent.model_turn import ModelTurnRunner, OpenProvider, TurnReply, TurnRequest
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
 from interlock.agent.resume import ResumeState, TaskHistory, read_resume_state
 from interlock.agent.task_recorder import TaskAssignment, TaskRecorder
@@ -38,8 +38,6 @@ from interlock.tools.result import ToolResult
 
 NO_WORDS = "I could not do this: the calls that it needs were denied, as shown above."
 
-OpenProvider = Callable[[str], ModelProvider]
-
 
 @dataclass(frozen=True, slots=True)
 class AgentServices:
@@ -52,12 +50,16 @@ class AgentServices:
     prompts: PromptBuilder
     redactor: Redactor
     provider_of: OpenProvider
+    # What the operator listed after that model.
+    fallbacks_of: Callable[[str], Sequence[str]]
     breakers: CircuitBreakers
     limits: TaskLimitSettings
     prices: PriceTable
     context_tokens: int
     # The setting MODEL_TOOL_CHOICE.
     tool_choice: str = "default"
+    # Whether the model writes the summary of older messages.
+    writes_summaries: bool = False
     # Models of this process that rejected a required tool call.
     refuses_required: set[str] = field(default_factory=set)
 
@@ -103,7 +105,7 @@ class AgentLoop:
                 if (stop := limits.before_turn(await task.usage.history())) is not None:
                     break
                 task.prompt = await self._services.prompts.renew(task.prompt)
-                await recorder.compact(reserved=task.prompt.tokens)
+                await self._compact(task)
                 turn, asked = task.begin_turn()
                 is_last, closing = limits.refusal_limit is not None, ""
                 answer = await task.model.stream_turn(asked, emit)
@@ -131,6 +133,21 @@ class AgentLoop:
             emit(await recorder.fail(limits, error))
         finally:
             await recorder.close()
+
+    async def _compact(self, task: "_Task") -> None:
+        """Shorten a conversation that is too long: by a summary of the model if the operator chose so."""
+        conversation, reserved, summary = task.conversation, task.prompt.tokens, None
+        is_wanted, task.wants_compaction = task.wants_compaction, False
+        if not (is_wanted or conversation.is_too_long(reserved)):
+            return
+        older = conversation.older_messages(reserved, all_older=is_wanted)
+        if older and self._services.writes_summaries:
+            summary = await task.model.summarize(older, budget_tokens=conversation.summary_tokens)
+        if summary is not None:
+            task.limits.reply_received(summary.usage)
+        await task.recorder.compact(
+            reserved=reserved, summary=summary, model=task.model.name, all_older=is_wanted
+        )
 
     async def _finish_earlier_calls(self, task: "_Task", emit: Emit) -> CallResults:
         """Complete calls that an earlier attempt left without a result, or whose answer has arrived."""
@@ -168,7 +185,8 @@ class AgentLoop:
         conversation = ModelContext(
             resume_state.messages, budget=services.context_tokens, is_part=resume_state.is_part
         )
-        conversation.compact_through(resume_state.compacted_through)
+        for through, summary in resume_state.compactions:
+            conversation.compact_through(through, summary=summary)
         used = task_history.used(services.prices, resume_state.messages, prompt.authority.names)
         limits = LimitTracker(services.limits, model=provider.name, prices=services.prices, used=used)
         recorder = TaskRecorder(
@@ -181,12 +199,15 @@ class AgentLoop:
             conversation=conversation,
             task_history=task_history,
             must_call=self._must_call(given, resume_state, provider),
+            wants_compaction=resume_state.wants_compaction,
             answer=resume_state.answer,
             limits=limits,
             usage=UsageTotalsReader(services.database, services.limits, services.prices, session_id),
             recorder=recorder,
             model=ModelTurnRunner(
                 provider,
+                fallbacks=services.fallbacks_of(prompt.inputs.model),
+                provider_of=services.provider_of,
                 redactor=services.redactor,
                 breakers=services.breakers,
                 refuses_required=services.refuses_required,
@@ -194,6 +215,7 @@ class AgentLoop:
                 limits=limits,
                 hold=recorder.hold,
                 append=recorder.append,
+                flush=recorder.flush,
             ),
             calls=ToolCallScheduler(
                 self._execute_tool,
@@ -246,6 +268,8 @@ class _Task:
     task_history: TaskHistory
     # Its first turn must call a tool.
     must_call: bool
+    # A person asked to have older messages summarised.
+    wants_compaction: bool
     # The final answer, if an earlier attempt already had it.
     answer: ModelReply | None
     limits: LimitTracker
@@ -265,7 +289,7 @@ class _Task:
             choice = ToolChoice.required if number == 1 and self.must_call else ToolChoice.auto
         turn = self.recorder.begin_turn(authority)
         request = ModelRequest(
-            messages=(self.prompt.encoded, *self.conversation.encoded()),
+            messages=(self.prompt.message, *self.conversation.messages()),
             tools=b"" if choice is ToolChoice.none else authority.schemas,
             tool_choice=choice,
         )

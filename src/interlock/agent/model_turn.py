@@ -1,9 +1,10 @@
-"""Runs one turn of the model: streams its text, redacted, and retries where allowed."""
+"""Runs one turn of the model: streams its text, redacted; after a fault asks again, or another model."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from interlock.agent.circuit_breaker import (
     CircuitBreakers,
@@ -16,14 +17,19 @@ from interlock.agent.events import Emit, RetryAnnounced, TextDelta
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
 from interlock.agent.retries import TurnRetries
+from interlock.agent.summary import Summary, summarize
 from interlock.config.limits import TaskLimitSettings
+from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
 from interlock.log.event import Event
-from interlock.log.task_events import ModelToolChoiceRefused
+from interlock.log.task_events import ModelFallback, ModelToolChoiceRefused, TurnDiscarded
+from interlock.models.configured_models import next_model
 from interlock.models.provider import (
+    ChatMessage,
     ModelError,
     ModelFault,
     ModelProvider,
+    ModelReasoningDelta,
     ModelReply,
     ModelRequest,
     ToolChoice,
@@ -31,8 +37,13 @@ from interlock.models.provider import (
 from interlock.redaction.redactor import Redactor
 from interlock.tools.tool import MAX_ARGUMENT_BYTES
 
+_log = StructuredLogger(__name__)
+
+T = TypeVar("T")
+OpenProvider = Callable[[str], ModelProvider]
 Hold = Callable[[Sequence[Event]], None]
 Append = Callable[[Event], None]
+Flush = Callable[[], Awaitable[None]]
 
 # No tool has a longer name or takes larger arguments: the rest is cut.
 MAX_NAME_CHARS = 200
@@ -55,16 +66,24 @@ class TurnReply:
 
     asked: TurnRequest
     reply: ModelReply
+    # The model that replied.
+    model: str
     first_delta_at: float | None = None
 
 
 class ModelTurnRunner:
-    """Runs the turns of one task. `hold` leaves events for the next append, `append` records one now."""
+    """Runs the turns of one task. `hold` leaves events for the next append, `append` records one now,
+    `flush` waits until it is on disk.
+
+    `fallbacks` are what to ask in place of a model that fails, in order, for the rest of the task.
+    """
 
     def __init__(
         self,
         provider: ModelProvider,
         *,
+        fallbacks: Sequence[str] = (),
+        provider_of: OpenProvider,
         redactor: Redactor,
         breakers: CircuitBreakers,
         refuses_required: set[str],
@@ -72,17 +91,29 @@ class ModelTurnRunner:
         limits: LimitTracker,
         hold: Hold,
         append: Append,
+        flush: Flush,
     ) -> None:
         """`refuses_required`: models known to reject `required`; new ones are added here."""
         self._refuses_required = refuses_required
-        self._provider = provider
+        self._fallbacks = fallbacks
+        self._provider_of = provider_of
+        self._tried: set[str] = set()
         self._redactor = redactor
         self._breakers = breakers
         self._settings = settings
         self._limits = limits
         self._hold = hold
         self._append = append
+        self._flush = flush
+        self._use(provider)
+
+    def _use(self, provider: ModelProvider) -> None:
+        self._provider = provider
         self._key = CircuitKey(model=provider.name)
+
+    @property
+    def name(self) -> str:
+        return self._provider.name
 
     async def stream_turn(self, asked: TurnRequest, emit: Emit) -> TurnReply | LimitStop:
         """Ask the model, emitting its text as it arrives, until it answers or the task's time is up."""
@@ -94,62 +125,112 @@ class ModelTurnRunner:
                 raise
             return self._limits.time_ran_out()
 
-    async def _ask(self, asked: TurnRequest, emit: Emit) -> TurnReply:
+    async def _ask(self, asked: TurnRequest, emit: Emit) -> TurnReply | LimitStop:
         """If a server rejects a required tool call, it is asked again without. Raises `ModelError`."""
         retries, text = TurnRetries(self._settings), _StreamedText(asked.turn, self._redactor, emit)
         refused: ModelError | None = None
         while True:
             try:
-                reply = await self._stream(asked.request, text)
+                reply = await self._within_circuit(self._stream(asked.request, text))
                 break
             except ModelError as error:
-                has_text = text.first_delta_at is not None
-                if not has_text and _may_be_the_choice(error, asked.request):
+                if not text.has_begun and _may_be_the_choice(error, asked.request):
                     refused = error
                     asked = replace(asked, request=replace(asked.request, tool_choice=ToolChoice.auto))
                     continue
-                delay = retries.next_delay(error, shown=has_text)
-                if delay is not None:
-                    # Wait until the circuit closes: before that, a retry would fail without a request.
-                    delay = max(delay, self._breakers.seconds_open(self._key))
-                if delay is None or self._limits.out_of_time(after_seconds=delay):
+                following = self._after(error, retries)
+                if following is None:
                     if error.fault.is_transient:
                         self._hold([retries.exhausted(error)])
                     raise
-                self._append(retries.scheduled(error, delay))
-                emit(RetryAnnounced(delay, str(error)))
-                await asyncio.sleep(delay)
+                if text.has_begun:
+                    await self._discard(text, error)
+                if isinstance(following, float):
+                    self._append(retries.scheduled(error, following))
+                    emit(RetryAnnounced(following, str(error)))
+                    await asyncio.sleep(following)
+                    continue
+                if stop := self._fall_back(following, error, emit):
+                    return stop
+                refused, retries = None, TurnRetries(self._settings)
+        name = self._provider.name
         if refused is not None:
-            name = self._provider.name
             self._refuses_required.add(name)
             self._hold([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
-        return TurnReply(asked, self._fit(reply), text.first_delta_at)
+        return TurnReply(asked, self._fit(reply), name, text.first_delta_at)
 
-    async def _stream(self, request: ModelRequest, text: "_StreamedText") -> ModelReply:
+    def _after(self, error: ModelError, retries: TurnRetries) -> float | str | None:
+        """In how many seconds this model is asked again, or which one is asked in its place, if any."""
+        fallback = next_model(self._fallbacks, error, self._tried)
+        closed_in = self._breakers.seconds_open(self._key)
+        delay = None if closed_in and fallback else retries.next_delay(error)
+        if delay is not None:
+            # Wait until the circuit closes: before that, a retry would fail without a request.
+            delay = max(delay, closed_in)
+            if not self._limits.out_of_time(after_seconds=delay):
+                return delay
+        return fallback
+
+    async def _discard(self, text: "_StreamedText", error: ModelError) -> None:
+        """Take back what was shown. A reader sees that in the log before the text that follows."""
+        self._append(TurnDiscarded(turn=text.turn, error_class=error.fault.value, error=str(error)))
+        await self._flush()
+        text.restart()
+
+    def _fall_back(self, model: str, error: ModelError, emit: Emit) -> LimitStop | None:
+        self._tried.add(model)
+        before, fault = self._provider.name, error.fault.value
+        self._use(self._provider_of(model))
+        after = self._provider.name
+        self._append(ModelFallback(from_model=before, to_model=after, error_class=fault, error=str(error)))
+        emit(RetryAnnounced(0, f"{error}; continuing with the model '{after}'"))
+        return self._limits.use_model(after)
+
+    async def summarize(self, messages: Sequence[ChatMessage], *, budget_tokens: int) -> Summary | None:
+        """A summary that the model writes; None if it does not: the task goes on without."""
+        try:
+            async with asyncio.timeout(self._limits.seconds_left):
+                return await self._within_circuit(
+                    summarize(
+                        self._provider, messages, budget_tokens=budget_tokens, redactor=self._redactor
+                    )
+                )
+        except (ModelError, TimeoutError) as error:
+            _log.warning("not_summarized", model=self._provider.name, error=str(error))
+            return None
+
+    async def _within_circuit(self, asking: Coroutine[Any, Any, T]) -> T:
         """One request, if the model's circuit allows it."""
         permit = self._breakers.allows(self._key)
         if isinstance(permit, OpenCircuit):
+            asking.close()
             raise model_circuit_open_error(self._provider.name, permit)
         if isinstance(permit, ProbePermit):
             self._hold(permit.events)
+        try:
+            answer = await asking
+            self._hold(self._breakers.succeeded(permit))
+        except ModelError as error:
+            self._hold(self._breakers.failed(permit, error.fault.value, str(error)))
+            raise
+        finally:
+            # Let others probe if it was interrupted. Settled permits are not affected.
+            self._breakers.released(permit)
+        return answer
+
+    async def _stream(self, request: ModelRequest, text: "_StreamedText") -> ModelReply:
         try:
             async with aclosing(self._provider.stream(request)) as items:
                 async for item in items:
                     if isinstance(item, ModelReply):
                         text.finish()
-                        self._hold(self._breakers.succeeded(permit))
                         return item
-                    text.add(item.text)
-            raise ModelError(ModelFault.protocol, "the model's response ended without a finish reason")
-        except ModelError as error:
-            self._hold(self._breakers.failed(permit, error.fault.value, str(error)))
-            raise
+                    if not isinstance(item, ModelReasoningDelta):
+                        text.add(item.text)
         except asyncio.CancelledError:
             text.finish()
             raise
-        finally:
-            # Let others probe if it was interrupted. Settled permits are not affected.
-            self._breakers.released(permit)
+        raise ModelError(ModelFault.protocol, "the model's response ended without a finish reason")
 
     def _fit(self, reply: ModelReply) -> ModelReply:
         """The reply in a form that can be stored and shown. An unusable call id is replaced later."""
@@ -173,13 +254,21 @@ class _StreamedText:
     """The text of one turn as it arrives: redacted, then emitted."""
 
     def __init__(self, turn: int, redactor: Redactor, emit: Emit) -> None:
-        self._turn = turn
+        self.turn = turn
+        self._redactor = redactor
         self._safe = redactor.stream()
         self._emit = emit
         self._offset = 0
+        self.has_begun = False
         self.first_delta_at: float | None = None
 
+    def restart(self) -> None:
+        """Take back what was shown: the next delta begins at offset 0."""
+        self._safe, self._offset, self.has_begun = self._redactor.stream(), 0, False
+        self._emit(TextDelta(self.turn, 0, ""))
+
     def add(self, text: str) -> None:
+        self.has_begun = True
         if self.first_delta_at is None:
             self.first_delta_at = asyncio.get_running_loop().time()
         self._show(self._safe.feed(sanitize_text(text)))
@@ -189,7 +278,7 @@ class _StreamedText:
 
     def _show(self, text: str) -> None:
         if text:
-            self._emit(TextDelta(self._turn, self._offset, text))
+            self._emit(TextDelta(self.turn, self._offset, text))
             self._offset += len(text)
 
 

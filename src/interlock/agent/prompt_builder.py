@@ -26,7 +26,7 @@ from interlock.agent.workspace_files import (
 from interlock.config.modes import ToolMode, stricter
 from interlock.core.text import sanitize_text
 from interlock.core.threads import DaemonThreadPool
-from interlock.models.message_encoding import system_message
+from interlock.models.provider import SystemMessage
 from interlock.policy.authority import Authority
 from interlock.policy.authority_inputs import NO_SWITCHING, ModeSwitching
 from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, merge_tool_policies
@@ -126,14 +126,14 @@ class SessionPrompt:
         return "\n\n".join(text for _, text in self.layers)
 
     @cached_property
-    def encoded(self) -> bytes:
+    def message(self) -> SystemMessage:
         """The first message of every request."""
-        return system_message(self.text)
+        return SystemMessage(self.text)
 
     @cached_property
     def tokens(self) -> int:
         """The estimated tokens of the prompt, with the tools offered."""
-        return estimate_tokens(self.encoded) + estimate_tokens(self.authority.schemas)
+        return estimate_tokens(self.message) + estimate_tokens(self.authority.schemas)
 
     def _layer_tool_policy(self) -> str:
         return self.redact(render_policy(self.authority))

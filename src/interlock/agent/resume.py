@@ -53,9 +53,10 @@ WHERE a.stream = ? AND a.kind = 'agent.started' AND a.seq > ? AND {IS_MILESTONE}
             AND {IS_MILESTONE}))
 LIMIT 1
 """  # noqa: S608 - a constant
-LAST_COMPACTION = f"""
-SELECT facts FROM events WHERE stream = ? AND kind = 'context.compacted' AND {IS_MILESTONE}
-ORDER BY seq DESC LIMIT 1
+COMPACTIONS = f"""
+SELECT kind, facts, content FROM events
+WHERE stream = ? AND {IS_MILESTONE} AND kind IN ('context.compacted', 'context.compact_requested')
+ORDER BY +seq
 """  # noqa: S608 - a constant
 
 
@@ -129,7 +130,10 @@ class ResumeState:
 
     messages: tuple[Message, ...]
     task_history: TaskHistory
-    compacted_through: int = 0
+    # The newest written summary and the newest cut: up to which message, and the summary or nothing.
+    compactions: tuple[tuple[int, str], ...] = ()
+    # A person asked for another since.
+    wants_compaction: bool = False
     # The session has more messages than these.
     is_part: bool = False
     # No task has started since a person put the session into coding mode.
@@ -149,12 +153,28 @@ def read_resume_state(
 ) -> ResumeState:
     """Read the state. A first attempt has no history: the log is not read for it."""
     messages = read_messages_through_task(connection, session_id, task)
-    rows = connection.query(LAST_COMPACTION, (session_id,))
-    through = orjson.loads(rows[0][0])["through_seq"] if rows else 0
+    compactions, is_wanted = _last_compactions(connection, session_id)
     task_history = read_task_history(connection, session_id, task) if attempt > 1 else TaskHistory()
     is_part = task is not None and has_own_context(connection, session_id, task)
     entered = attempt == 1 and _has_entered_coding(connection, session_id)
-    return ResumeState(tuple(messages), task_history, through, is_part, entered)
+    return ResumeState(tuple(messages), task_history, compactions, is_wanted, is_part, entered)
+
+
+def _last_compactions(
+    connection: DbConnection, session_id: str
+) -> tuple[tuple[tuple[int, str], ...], bool]:
+    """A cut adds to the summary before it; an erased summary counts as a cut."""
+    last: tuple[tuple[int, str], ...] = ()
+    is_wanted = False
+    for kind, facts, content in connection.query(COMPACTIONS, (session_id,)):
+        is_wanted = kind != "context.compacted"
+        if is_wanted:
+            continue
+        fields = merge_payload(facts, content)
+        through, summary = int(fields["through_seq"]), str(fields.get("summary") or "")
+        written = [each for each in last if each[1]]
+        last = ((through, summary),) if summary else (*written, (through, ""))
+    return last, is_wanted
 
 
 def _has_entered_coding(connection: DbConnection, session_id: str) -> bool:

@@ -18,10 +18,10 @@ class TurnRetries:
         self._backoff = Backoff(limits.retry_seconds, limits.max_retry_seconds)
         self._scheduled = 0
 
-    def next_delay(self, error: ModelError, *, shown: bool) -> float | None:
-        """Seconds to wait, or None: the turn has failed. `shown`: part of its text was already shown."""
+    def next_delay(self, error: ModelError) -> float | None:
+        """Seconds to wait, or None: this model is not asked again."""
         limits = self._limits
-        if shown or not error.fault.is_transient or self._scheduled >= limits.max_retries:
+        if not error.fault.is_transient or self._scheduled >= limits.max_retries:
             return None
         delay = self._backoff.next_seconds()
         asked = error.retry_after_seconds

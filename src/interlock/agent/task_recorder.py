@@ -16,6 +16,7 @@ from interlock.agent.events import CUT_OFF, TaskEnded, TurnCompleted
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
 from interlock.agent.model_turn import TurnReply
+from interlock.agent.summary import Summary
 from interlock.agent.tool_calls import CallResults, DraftedMessage, TurnScope
 from interlock.config.modes import ToolMode
 from interlock.core.errors import StoreError
@@ -128,18 +129,30 @@ class TaskRecorder:
         """The scope of a turn's calls. Its event is recorded when the model has answered."""
         return self._turn_scope(EventScope(self._scope.task, new_event_id()), authority)
 
-    async def compact(self, *, reserved: int) -> None:
-        """Compact the context. The cut is a message number, so all messages must have theirs first."""
-        if not self._conversation.is_too_long(reserved):
-            return
-        await self._flush()
-        if done := self._conversation.compact(reserved):
+    async def compact(
+        self, *, reserved: int, summary: Summary | None = None, model: str = "", all_older: bool = False
+    ) -> None:
+        """Compact the context, with a summary that `model` wrote, if any.
+
+        The cut is a message number, so all messages must have theirs first.
+        """
+        await self.flush()
+        usage = summary.usage if summary else NO_USAGE
+        self._used += usage
+        text = summary.text if summary else ""
+        if done := self._conversation.compact(reserved, summary=text, all_older=all_older):
             self.hold(
                 [
                     task_events.ContextCompacted(
                         through_seq=done.through_seq,
                         tokens_before=done.tokens_before,
                         tokens_after=done.tokens_after,
+                        model=model if summary else "",
+                        input_tokens=usage.input_tokens,
+                        output_tokens=usage.output_tokens,
+                        agent=self._agent,
+                        actor=self._assignment.who,
+                        summary=text,
                     )
                 ]
             )
@@ -164,12 +177,13 @@ class TaskRecorder:
             output_tokens=usage.output_tokens,
             latency_ms=round((now - began) * 1000, 3),
             first_piece_ms=None if first is None else round((first - began) * 1000, 3),
-            model=self._model,
+            model=answer.model,
             agent=self._agent,
             actor=self._assignment.who,
             redacted=message.redacted,
             content=message.content,
             calls=message.tool_calls,
+            reasoning=message.reasoning_fields(),
         )
         self._record_message(
             message, self._log.draft(completed, self._scope, event_id=turn.context.scope.parent)
@@ -197,7 +211,7 @@ class TaskRecorder:
     ) -> tuple[TaskEnded, ...]:
         """Record the end of the task, unless it waits for a person. Everything is on disk afterwards."""
         if results.waiting:
-            await self._flush()
+            await self.flush()
             return ()
         if stop is not None:
             self.hold([stop.event])
@@ -215,7 +229,7 @@ class TaskRecorder:
                 )
             ]
         )
-        await self._flush()
+        await self.flush()
         is_cut = last is not None and last.finish_reason is FinishReason.length
         return (TaskEnded("done", CUT_OFF if is_cut else ""),)
 
@@ -232,7 +246,7 @@ class TaskRecorder:
             actor=self._assignment.who,
         )
         self.hold([failed])
-        await self._flush()
+        await self.flush()
 
     async def close(self) -> None:
         """Write what is still held back, however the work ended. Errors are reported elsewhere."""
@@ -241,7 +255,7 @@ class TaskRecorder:
         except StoreError as error:
             _log.warning("not_recorded", session_id=self._session_id, error=str(error))
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         """Wait until everything is on disk and every message has its number."""
         await self._appender.flush()
         for draft, entry in self._unnumbered:
@@ -268,7 +282,7 @@ class TaskRecorder:
             for call in reply.tool_calls
             for name in [authority.names.get(call.name, call.name)]
         ]
-        return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls)
+        return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls, reasoning=reply.reasoning)
 
 
 def _used(request: ModelRequest, reply: ModelReply) -> TokenUsage:

@@ -82,6 +82,7 @@ class _Chat:
             "why": self._why,
             "model": self._model,
             "history": self._history,
+            "compact": self._compact,
             "undo": self._undo,
             "new": self._new,
         }
@@ -267,6 +268,13 @@ class _Chat:
         for message in messages:
             print_line(f"[{local_time(message.time_us)}] {message.role}")
             print_text(message.content)
+
+    async def _compact(self, _rest: str) -> None:
+        if self._command_line_session.session_id is None:
+            note("no messages yet")
+            return
+        await self._command_line_session.request_compaction()
+        note("older messages will be summarised for the model with your next message")
 
     async def _undo(self, _rest: str) -> None:
         from interlock.cli.undo import print_report

@@ -161,6 +161,10 @@ class CommandLineSession:
                 self._local_session.session_id, name, who=self.person
             )
 
+    async def request_compaction(self) -> None:
+        session_id = (await self.local_session()).session_id
+        await self.agent_runtime.runtime.sessions.request_compaction(session_id, who=self.person)
+
     async def authority(self) -> "Authority":
         """The authority of the next task."""
         from interlock.policy.policy_fields import NO_RESTRICTION

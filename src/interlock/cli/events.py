@@ -460,7 +460,7 @@ def _summary(event: Any) -> str:
     when = local_time(event.header.time_us)
     told = payload_of(event)
     hidden = {"authority_digest", "output_hash", "call_id", "redacted", "heads"}
-    hidden |= {"content", "calls", "result"}
+    hidden |= {"content", "calls", "reasoning", "result"}
     facts = " ".join(
         f"{name}={_short(value)}"
         for name, value in told.items()

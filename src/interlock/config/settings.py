@@ -74,6 +74,7 @@ class Settings(SettingsGroup):
     context_tokens: Annotated[int, Field(ge=2_000, le=10_000_000)] = Field(
         default=100_000, validation_alias="MODEL_CONTEXT_TOKENS"
     )
+    compaction: Literal["cut", "model"] = Field(default="cut", validation_alias="MODEL_COMPACTION")
     tool_choice: Literal["default", "auto", "required"] = Field(
         default="default", validation_alias="MODEL_TOOL_CHOICE"
     )

@@ -128,11 +128,11 @@ class TurnCompletedEvent(Event):
     """The model answered: what it was offered, what it used, and its message, redacted by `make_storable`.
 
     The calls that it requests are below it: its id is made when the turn begins. `agent` and `actor`, for
-    whom it works, may be empty.
+    whom it works, may be empty. `reasoning` has the fields of `models.provider.Reasoning`.
     """
 
     kind = "turn.completed"
-    erasable = ("content", "calls")
+    erasable = ("content", "calls", "reasoning")
     outside = ("agent", "actor")
     turn: int
     authority_digest: str = ""
@@ -150,6 +150,7 @@ class TurnCompletedEvent(Event):
     redacted: bool = False
     content: str = ""
     calls: list[dict[str, Any]] | None = None
+    reasoning: dict[str, str] | None = None
 
     @property
     def is_message(self) -> bool:
@@ -161,14 +162,58 @@ class TurnCompletedEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDiscarded(Event):
+    """A model's answer broke off after part of it was shown. That part is void: the turn is asked again."""
+
+    kind = "turn.discarded"
+    erasable = ("error",)
+    turn: int
+    error_class: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFallback(Event):
+    """A model failed, and the rest of the task uses the next one of its chain in MODELS."""
+
+    kind = "model.fallback"
+    erasable = ("error",)
+    from_model: str
+    to_model: str
+    error_class: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompactRequested(Event):
+    """A person wants older messages summarised. The next task begins with that."""
+
+    kind = "context.compact_requested"
+    outside = ("who",)
+    who: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted(Event):
-    """The model gets older messages as a summary from here on. The transcript keeps them all."""
+    """The model gets older messages as a summary from here on. The transcript keeps them all.
+
+    If a model wrote the summary, `model` names it, and the tokens are what that cost.
+    """
 
     kind = "context.compacted"
+    erasable = ("summary",)
     outside = ()
     through_seq: int
     tokens_before: int
     tokens_after: int
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    # Of the task: usage is counted by them.
+    agent: str = ""
+    actor: str = ""
+    # Redacted; empty if the messages were only cut.
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +308,9 @@ TASK_EVENTS = (
     AgentCompleted,
     AgentFailed,
     TurnCompletedEvent,
+    TurnDiscarded,
+    ModelFallback,
+    ContextCompactRequested,
     ContextCompacted,
     ControlLimitReached,
     ModelToolChoiceRefused,

@@ -15,7 +15,13 @@ from interlock.log.event import Event
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import ToolCallDenied, ToolCallFailed
 from interlock.log.projections import ProjectedRow, Projection
-from interlock.log.task_events import AgentFailed, TaskCancelled, TaskFinished, TurnCompletedEvent
+from interlock.log.task_events import (
+    AgentFailed,
+    ContextCompacted,
+    TaskCancelled,
+    TaskFinished,
+    TurnCompletedEvent,
+)
 
 # A day of any time zone begins at a multiple of this.
 QUARTER_US = 900_000_000
@@ -63,7 +69,9 @@ def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> Proj
     before = row or _rows_of(event, header)[0] | dict.fromkeys(("events", *_SUMMED), 0)
     facts = event.payload()
     sums = {column: before[column] + _number(facts, fact) for column, fact in _SUMMED.items()}
-    return before | sums | {"events": before["events"] + 1}
+    # A summary costs tokens, and is no turn.
+    number = 0 if header.kind == ContextCompacted.kind else 1
+    return before | sums | {"events": before["events"] + number}
 
 
 USAGE = Projection(
@@ -71,7 +79,15 @@ USAGE = Projection(
     noun="sum of usage",
     key=("session_id", "task", "quarter", "kind", "name", "agent", "actor"),
     columns=("events", *_SUMMED),
-    kinds=(TurnCompletedEvent, ToolCallDenied, ToolCallFailed, AgentFailed, TaskFinished, TaskCancelled),
+    kinds=(
+        TurnCompletedEvent,
+        ContextCompacted,
+        ToolCallDenied,
+        ToolCallFailed,
+        AgentFailed,
+        TaskFinished,
+        TaskCancelled,
+    ),
     rows_of=_rows_of,
     evolve=_evolve,
     stream_column="session_id",
@@ -83,6 +99,8 @@ def _subject(kind: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
     match kind:
         case TurnCompletedEvent.kind:
             return TURN, _name(facts, "model")
+        case ContextCompacted.kind:
+            return TURN if facts.get("model") else None, _name(facts, "model")
         case ToolCallDenied.kind:
             return DENIAL, _name(facts, "tool_name")
         case TaskFinished.kind:

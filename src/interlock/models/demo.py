@@ -7,22 +7,30 @@ models it tries, so that a newcomer sees a refusal and what can be done about it
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
 import re2
 
-from interlock.models.message_decoding import (
-    EndpointMessage,
+from interlock.models.offline_models import (
     conversation_key,
-    decode_messages,
     estimate_usage,
     offered_tool_names,
     stream_reply,
 )
-from interlock.models.provider import FinishReason, ModelReply, ModelRequest, ModelStreamItem, RequestedCall
+from interlock.models.provider import (
+    AssistantMessage,
+    ChatMessage,
+    FinishReason,
+    ModelReply,
+    ModelRequest,
+    ModelStreamItem,
+    RequestedCall,
+    ToolMessage,
+    UserMessage,
+)
 
 Json = dict[str, Any]
 
@@ -256,10 +264,10 @@ def _is_chinese(text: str) -> bool:
 
 def reply_to(request: ModelRequest) -> ModelReply:
     """A pure function of the conversation."""
-    messages = decode_messages(request.messages)
-    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
-    text = "" if asked is None else messages[asked].content
-    done = [] if asked is None else _done(messages[asked + 1 :])
+    messages = request.messages
+    users = [(at, each.text) for at, each in enumerate(messages) if isinstance(each, UserMessage)]
+    asked, text = users[-1] if users else (len(messages), "")
+    done = _done(messages[asked + 1 :])
     move = _next_move(text, done, offered_tool_names(request.tools))
     if isinstance(move, str):
         reply = ModelReply(move)
@@ -270,11 +278,11 @@ def reply_to(request: ModelRequest) -> ModelReply:
     return replace(reply, usage=estimate_usage(request, reply))
 
 
-def _done(messages: list[EndpointMessage]) -> list[tuple[str, Json]]:
+def _done(messages: Sequence[ChatMessage]) -> list[tuple[str, Json]]:
     """The calls of this task and their results."""
-    results = {message.call_id: message.content for message in messages if message.role == "tool"}
-    calls = (call for message in messages for call in message.calls)
-    return [(name, _object(results[call_id])) for call_id, name, _ in calls if call_id in results]
+    results = {message.call_id: message.text for message in messages if isinstance(message, ToolMessage)}
+    calls = (call for each in messages if isinstance(each, AssistantMessage) for call in each.calls)
+    return [(call.name, _object(results[call.call_id])) for call in calls if call.call_id in results]
 
 
 def _object(text: str) -> Json:

@@ -5,7 +5,7 @@ the history is sent in the same form. An invalid reply is sent back once with it
 no better, the turn fails.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -13,19 +13,24 @@ import orjson
 
 from interlock.core.token_usage import TokenUsage
 from interlock.models.json_reply import InvalidReply, parse_json_reply
-from interlock.models.message_decoding import EndpointMessage, decode_messages
-from interlock.models.message_encoding import assistant_message, system_message, user_message
+from interlock.models.message_encoding import encodable_arguments, encodable_tool_name
 from interlock.models.provider import (
+    AssistantMessage,
+    ChatMessage,
     FinishReason,
     ModelError,
     ModelFault,
     ModelProvider,
+    ModelReasoningDelta,
     ModelReply,
     ModelRequest,
     ModelStreamItem,
     ModelTextDelta,
     RequestedCall,
+    SystemMessage,
     ToolChoice,
+    ToolMessage,
+    UserMessage,
 )
 from interlock.models.stream_accumulator import new_call_id
 
@@ -66,6 +71,8 @@ class JsonProtocolProvider:
                 async for item in items:
                     if isinstance(item, ModelReply):
                         reply = item
+                    elif isinstance(item, ModelReasoningDelta):
+                        yield item
             used.append(reply.usage)
             try:
                 understood = _understood(reply)
@@ -78,7 +85,7 @@ class JsonProtocolProvider:
             # Only a complete reply shows whether it is an answer or a call.
             if understood.text:
                 yield ModelTextDelta(understood.text)
-            yield replace(understood, usage=_sum(used))
+            yield replace(understood, usage=_sum(used), reasoning=reply.reasoning)
             return
 
     async def close(self) -> None:
@@ -102,8 +109,8 @@ def _understood(reply: ModelReply) -> ModelReply:
 
 
 def _asked_again(asked: ModelRequest, reply: ModelReply, fault: InvalidReply) -> ModelRequest:
-    said = assistant_message(reply.text[:_LONGEST_QUOTE] or "(nothing)")
-    return replace(asked, messages=(*asked.messages, said, user_message(_REPAIR.format(fault=fault))))
+    said = AssistantMessage(reply.text[:_LONGEST_QUOTE] or "(nothing)")
+    return replace(asked, messages=(*asked.messages, said, UserMessage(_REPAIR.format(fault=fault))))
 
 
 def _sum(used: list[TokenUsage | None]) -> TokenUsage | None:
@@ -116,12 +123,14 @@ def _sum(used: list[TokenUsage | None]) -> TokenUsage | None:
 # -- the conversation in this form -------------------------------------------------------------------
 
 
+# The form of the messages that this module caches.
+_FORM = "json protocol"
+
+
 def _in_neutral_form(request: ModelRequest) -> ModelRequest:
-    messages = decode_messages(request.messages)
-    system = [message.content for message in messages if message.role == "system"]
-    prompt = system_message("\n\n".join([*system, _tool_instructions(request)]))
-    spoken = [message for message in messages if message.role != "system"]
-    return ModelRequest((prompt, *_spoken(spoken)), max_output_tokens=request.max_output_tokens)
+    system = [message.text for message in request.messages if isinstance(message, SystemMessage)]
+    prompt = SystemMessage("\n\n".join([*system, _tool_instructions(request)]))
+    return ModelRequest((prompt, *_spoken(request.messages)), max_output_tokens=request.max_output_tokens)
 
 
 def _tool_instructions(request: ModelRequest) -> str:
@@ -139,35 +148,48 @@ def _tool_instructions(request: ModelRequest) -> str:
     return "\n".join(lines)
 
 
-def _spoken(messages: list[EndpointMessage]) -> list[bytes]:
+def _spoken(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Results of one turn together, as a user message: such models know no other roles."""
-    encoded: list[bytes] = []
-    results: list[dict[str, object]] = []
-    names: dict[str, str] = {}
+    spoken: list[ChatMessage] = []
+    asking, results = AssistantMessage(""), list[ToolMessage]()
     for message in messages:
-        if message.role == "tool":
-            name = names.get(message.call_id, "unknown")
-            results.append({"name": name, "result": _value(message.content)})
-            continue
+        match message:
+            case ToolMessage():
+                results.append(message)
+                continue
+            case SystemMessage():
+                continue
         if results:
-            encoded.append(_results(results))
+            spoken.append(_together(asking, results))
             results = []
-        if message.role == "assistant":
-            names = {identity: name for identity, name, _ in message.calls}
-            encoded.append(assistant_message(_as_written(message)))
+        if isinstance(message, AssistantMessage):
+            asking = message
+            spoken.append(message.encodings.get(_FORM) or _as_written(message))
         else:
-            encoded.append(user_message(message.content))
-    return [*encoded, _results(results)] if results else encoded
+            spoken.append(message)
+    return [*spoken, _together(asking, results)] if results else spoken
 
 
-def _results(results: list[dict[str, object]]) -> bytes:
-    return user_message(orjson.dumps({"tool_results": results}).decode())
+def _together(asking: AssistantMessage, results: Sequence[ToolMessage]) -> UserMessage:
+    *others, last = results
+    known: tuple[Sequence[ToolMessage], UserMessage] | None = last.encodings.get(_FORM)
+    if known is not None and known[0] == others:
+        return known[1]
+    names = {call.call_id: encodable_tool_name(call.name) for call in asking.calls}
+    told = [{"name": names.get(each.call_id, "unknown"), "result": _value(each.text)} for each in results]
+    message = UserMessage(orjson.dumps({"tool_results": told}).decode())
+    last.encodings[_FORM] = (others, message)
+    return message
 
 
-def _as_written(message: EndpointMessage) -> str:
-    calls = [{"name": name, "arguments": _value(arguments)} for _, name, arguments in message.calls]
-    answer = "" if calls else message.content
-    return orjson.dumps({"tool_calls": calls, "final_answer": answer}).decode()
+def _as_written(message: AssistantMessage) -> AssistantMessage:
+    calls = [
+        {"name": encodable_tool_name(call.name), "arguments": _value(encodable_arguments(call.arguments))}
+        for call in message.calls
+    ]
+    written = {"tool_calls": calls, "final_answer": "" if calls else message.text}
+    encoded = message.encodings[_FORM] = AssistantMessage(orjson.dumps(written).decode())
+    return encoded
 
 
 def _value(text: str) -> object:

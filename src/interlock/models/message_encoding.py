@@ -1,50 +1,59 @@
-"""Encodes messages in the form that chat endpoints share. Each is encoded once and kept."""
+"""Encodes messages in the form that chat endpoints share."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any, assert_never
 
 import orjson
 
-from interlock.models.provider import RequestedCall
+from interlock.models.provider import (
+    AssistantMessage,
+    ChatMessage,
+    RequestedCall,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
 
 _UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
 _LONGEST_ID = 40
 
 
-def system_message(text: str) -> bytes:
-    return orjson.dumps({"role": "system", "content": text})
+def encode_message(message: ChatMessage, reasoning: Mapping[str, object] | None = None) -> bytes:
+    """`reasoning`: the fields in which an endpoint wants an assistant's reasoning back."""
+    match message:
+        case SystemMessage(text):
+            return orjson.dumps({"role": "system", "content": text})
+        case UserMessage(text):
+            return orjson.dumps({"role": "user", "content": text})
+        case AssistantMessage():
+            return orjson.dumps(_assistant_fields(message) | dict(reasoning or {}))
+        case ToolMessage(call_id, text):
+            return orjson.dumps(
+                {"role": "tool", "tool_call_id": encodable_call_id(call_id), "content": text}
+            )
+        case _:
+            assert_never(message)
 
 
-def user_message(text: str) -> bytes:
-    return orjson.dumps({"role": "user", "content": text})
-
-
-def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
+def _assistant_fields(message: AssistantMessage) -> dict[str, Any]:
     # Blank text counts as none: some servers refuse the whole history for it.
-    has_words = bool(text.strip())
-    message: dict[str, object] = {"role": "assistant", "content": text if has_words else None}
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": encodable_call_id(call.call_id),
-                "type": "function",
-                "function": {
-                    "name": encodable_tool_name(call.name),
-                    "arguments": encodable_arguments(call.arguments),
-                },
-            }
-            for call in calls
-        ]
-    elif not has_words:
-        # Some endpoints refuse a message with neither.
-        message["content"] = ""
-    return orjson.dumps(message)
+    has_words = bool(message.text.strip())
+    if not message.calls:
+        # Some endpoints refuse a message with neither text nor calls.
+        return {"role": "assistant", "content": message.text if has_words else ""}
+    return {
+        "role": "assistant",
+        "content": message.text if has_words else None,
+        "tool_calls": [_call_fields(call) for call in message.calls],
+    }
 
 
-def tool_message(call_id: str, content: str) -> bytes:
-    return orjson.dumps({"role": "tool", "tool_call_id": encodable_call_id(call_id), "content": content})
+def _call_fields(call: RequestedCall) -> dict[str, Any]:
+    function = {"name": encodable_tool_name(call.name), "arguments": encodable_arguments(call.arguments)}
+    return {"id": encodable_call_id(call.call_id), "type": "function", "function": function}
 
 
 def encodable_call_id(call_id: str) -> str:

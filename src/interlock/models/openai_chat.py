@@ -10,9 +10,13 @@ from typing import Any
 import aiohttp
 import orjson
 
+from interlock.models.message_encoding import encode_message
 from interlock.models.provider import (
+    AssistantMessage,
+    ChatMessage,
     ModelError,
     ModelFault,
+    ModelReasoningDelta,
     ModelRequest,
     ModelStreamItem,
     ModelTextDelta,
@@ -47,12 +51,23 @@ class ChatEndpointConfig:
     idle_seconds: float = 120.0
 
 
-class _Dialect:
-    """Options that this server was found not to support, so that they are not sent again."""
+# How servers say that they want the reasoning of earlier turns, beside the field's name.
+_ASKS_FOR_REASONING = ("must be passed back", "missing")
+_DEFAULT_REASONING_FIELD = "reasoning_content"
 
-    def __init__(self) -> None:
+
+class _Dialect:
+    """What this server was found to support and to require, so that it is asked in vain only once."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
         self._asks_for_usage = True
         self._limit = b'"max_tokens":'
+        # The field in which the server writes reasoning, and takes it back.
+        self._reasoning_field = ""
+        self._takes_reasoning = True
+        self._requires_reasoning = False
+        self._form = self._name_form()
 
     def options(self, request: ModelRequest) -> list[bytes]:
         parts = []
@@ -74,8 +89,53 @@ class _Dialect:
         elif request.max_output_tokens and "max_completion_tokens" in said and b"_c" not in self._limit:
             self._limit = b'"max_completion_tokens":'
         else:
-            return False
+            return "reasoning" in said and self._adapt_reasoning(said.lower(), request)
         return True
+
+    def _adapt_reasoning(self, said: str, request: ModelRequest) -> bool:
+        """DeepSeek refuses a history without the reasoning beside calls; Groq refuses one with it."""
+        if any(sign in said for sign in _ASKS_FOR_REASONING):
+            if self._requires_reasoning:
+                return False
+            self._requires_reasoning = True
+        elif self._takes_reasoning and any(map(self._reasoning_fields, request.messages)):
+            self._takes_reasoning = self._requires_reasoning = False
+        else:
+            return False
+        self._form = self._name_form()
+        return True
+
+    def reasoning_came_in(self, field: str) -> None:
+        if field != self._reasoning_field:
+            self._reasoning_field = field
+            self._form = self._name_form()
+
+    def messages(self, request: ModelRequest) -> bytes:
+        form = self._form
+        return b",".join(
+            [message.encodings.get(form) or self._encode(message) for message in request.messages]
+        )
+
+    def _encode(self, message: ChatMessage) -> bytes:
+        encoded = message.encodings[self._form] = encode_message(message, self._reasoning_fields(message))
+        return encoded
+
+    def _name_form(self) -> str:
+        """Another name whenever a message may have to be encoded in another way."""
+        rules = (self._reasoning_field, self._takes_reasoning, self._requires_reasoning)
+        return f"chat {self._model} {rules}"
+
+    def _reasoning_fields(self, message: ChatMessage) -> dict[str, object]:
+        if not isinstance(message, AssistantMessage) or not self._takes_reasoning:
+            return {}
+        field = self._reasoning_field or (_DEFAULT_REASONING_FIELD if self._requires_reasoning else "")
+        reasoning = message.reasoning
+        if reasoning is None or reasoning.model != self._model:
+            # A turn of another model, or of an earlier task: its field may be empty, but not missing.
+            return {field: ""} if self._requires_reasoning else {}
+        if reasoning.opaque:
+            return {"reasoning_details": orjson.Fragment(reasoning.opaque)}
+        return {field: reasoning.text} if field else {}
 
 
 class OpenAIChatProvider:
@@ -89,7 +149,7 @@ class OpenAIChatProvider:
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
         self._beginning = b'{"model":' + orjson.dumps(endpoint.model) + b',"stream":true,'
         self._client: aiohttp.ClientSession | None = None
-        self._dialect = _Dialect()
+        self._dialect = _Dialect(endpoint.model)
 
     @property
     def name(self) -> str:
@@ -99,10 +159,13 @@ class OpenAIChatProvider:
         try:
             response = await self._answered(request)
             async with response:
-                reading = _read(response, StreamAccumulator(self._endpoint.api_key))
+                assembly = StreamAccumulator(self._endpoint.api_key, self._endpoint.model)
+                reading = _read(response, assembly)
                 async with aclosing(reading):
                     async for item in reading:
                         yield item
+                if assembly.reasoning_field:
+                    self._dialect.reasoning_came_in(assembly.reasoning_field)
         except (aiohttp.ClientError, OSError, SseEventTooLong) as error:
             raise self._broken(error) from None
 
@@ -136,7 +199,7 @@ class OpenAIChatProvider:
         return self._client
 
     def _body(self, request: ModelRequest) -> bytes | BytesIO:
-        messages = b",".join(request.messages)
+        messages = self._dialect.messages(request)
         body = b"".join(
             [self._beginning, *self._dialect.options(request), b'"messages":[', messages, b"]}"]
         )
@@ -182,14 +245,15 @@ async def _read(
     async for piece in response.content.iter_any():
         if not is_answer and piece.lstrip()[:1] == b"{":
             # Not a stream at all: some servers cannot, whatever content type they claim.
-            if text := assembly.add(piece + await _bounded(response, _MAX_WHOLE_BYTES)):
-                yield ModelTextDelta(text)
+            text = assembly.add(piece + await _bounded(response, _MAX_WHOLE_BYTES))
+            for item in _deltas(text, assembly):
+                yield item
             yield assembly.reply()
             return
         is_answer = is_answer or not piece.isspace()
         taken = _take(reader.feed(piece), assembly)
-        if taken.text:
-            yield ModelTextDelta(taken.text)
+        for item in _deltas(taken.text, assembly):
+            yield item
         if taken.fault is not None:
             raise taken.fault
         if taken.is_done:
@@ -197,13 +261,23 @@ async def _read(
             yield assembly.reply(is_done=True)
             return
     taken = _take(reader.finish(), assembly)
-    if taken.text:
-        yield ModelTextDelta(taken.text)
+    for item in _deltas(taken.text, assembly):
+        yield item
     if taken.fault is not None:
         raise taken.fault
     if "html" in response.content_type:
         raise unreadable_reply_error("it is a web page; the address may be wrong")
     yield assembly.reply()
+
+
+def _deltas(text: str, assembly: StreamAccumulator) -> list[ModelStreamItem]:
+    """What came at once: reasoning precedes the text."""
+    deltas: list[ModelStreamItem] = []
+    if reasoning := assembly.take_reasoning():
+        deltas.append(ModelReasoningDelta(reasoning))
+    if text:
+        deltas.append(ModelTextDelta(text))
+    return deltas
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""The interface of all providers: request, reply and errors."""
+"""The interface of all providers: messages, request, reply and errors."""
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from interlock.core.errors import InterlockError
 from interlock.core.token_usage import TokenUsage
@@ -18,23 +18,71 @@ class ToolChoice(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRequest:
-    """One turn. Messages and tools are encoded already (`models/message_encoding.py`), so that a long
-    history costs no more than joining it."""
-
-    messages: tuple[bytes, ...]
-    tools: bytes = b""
-    tool_choice: ToolChoice = ToolChoice.auto
-    max_output_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RequestedCall:
     """A tool call as the model wrote it: the arguments are text, complete or not, valid or not."""
 
     call_id: str
     name: str
     arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What a model wrote before its reply. Only the model of that name gets it back.
+
+    `opaque` is JSON that the provider needs unchanged beside the text, such as a signature, or empty.
+    """
+
+    text: str
+    model: str = ""
+    opaque: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    # A provider's encoding of this object, by the name of the provider's form: a history that grows is
+    # encoded once, not in every turn.
+    encodings: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemMessage(_Message):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage(_Message):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage(_Message):
+    """`reasoning` is set where a provider may need it: beside calls of the task in progress."""
+
+    text: str
+    calls: Sequence[RequestedCall] = ()
+    reasoning: Reasoning | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage(_Message):
+    """The result of a call."""
+
+    call_id: str
+    text: str
+
+
+ChatMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One turn. The tools are function schemas as JSON."""
+
+    messages: Sequence[ChatMessage]
+    tools: bytes = b""
+    tool_choice: ToolChoice = ToolChoice.auto
+    max_output_tokens: int | None = None
 
 
 class FinishReason(StrEnum):
@@ -52,6 +100,13 @@ class ModelTextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelReasoningDelta:
+    """Reasoning as it arrives, for showing it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReply:
     """The whole turn: the last item of a stream.
 
@@ -62,9 +117,10 @@ class ModelReply:
     tool_calls: tuple[RequestedCall, ...] = ()
     finish_reason: FinishReason = FinishReason.stop
     usage: TokenUsage | None = None
+    reasoning: Reasoning | None = None
 
 
-ModelStreamItem = ModelTextDelta | ModelReply
+ModelStreamItem = ModelTextDelta | ModelReasoningDelta | ModelReply
 
 
 class ModelProvider(Protocol):
@@ -103,6 +159,11 @@ class ModelFault(StrEnum):
         """Whether the same request may succeed a little later."""
         return self in _PASSING
 
+    @property
+    def is_of_the_request(self) -> bool:
+        """Whether it says nothing about the next request, nor about another model."""
+        return self in _OF_THE_REQUEST
+
 
 _PASSING = frozenset(
     {
@@ -113,6 +174,9 @@ _PASSING = frozenset(
         ModelFault.protocol,
     }
 )
+
+
+_OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.too_long, ModelFault.validation})
 
 
 class ModelError(InterlockError):

@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, assert_never
 
 import orjson
 from pydantic_ai import exceptions, messages
@@ -19,17 +20,24 @@ from pydantic_ai.tools import ToolDefinition
 
 from interlock.core.errors import ConfigurationError
 from interlock.core.token_usage import TokenUsage
-from interlock.models.message_decoding import EndpointMessage, decode_messages
+from interlock.models.message_encoding import encodable_arguments, encodable_call_id, encodable_tool_name
 from interlock.models.provider import (
+    AssistantMessage,
+    ChatMessage,
     FinishReason,
     ModelError,
     ModelFault,
+    ModelReasoningDelta,
     ModelReply,
     ModelRequest,
     ModelStreamItem,
     ModelTextDelta,
+    Reasoning,
     RequestedCall,
+    SystemMessage,
     ToolChoice,
+    ToolMessage,
+    UserMessage,
 )
 from interlock.models.server_errors import error_text
 from interlock.models.stream_accumulator import new_call_id
@@ -38,6 +46,10 @@ _IDLE_SECONDS = 120.0
 # The call ids that a provider accepts, by its name.
 _FITS = re.compile("[A-Za-z0-9_-]+")
 _FITTING = {"mistral": re.compile("[A-Za-z0-9]{9}")}
+# What a provider adds to the parts of a response. Signatures and the like are needed back.
+_NEEDED_MARKS = ("id", "signature", "provider_details")
+_MARKS = (*_NEEDED_MARKS, "provider_name")
+_BETWEEN = "\n\n"
 # The more specific first: some of these are subclasses of others.
 _FAULTS: tuple[tuple[type[Exception], ModelFault, str], ...] = (
     (exceptions.ModelQuotaExceededError, ModelFault.quota, "the account has no credit left"),
@@ -79,6 +91,7 @@ class PydanticAIProvider:
     def __init__(self, model: Model, secrets: Sequence[str] = ()) -> None:
         self._model = model
         self._secrets = secrets
+        self._history = _History(model)
 
     @property
     def name(self) -> str:
@@ -101,17 +114,19 @@ class PydanticAIProvider:
         pieces: list[str] = []
         async with model_request_stream(
             self._model,
-            list(_history(decode_messages(request.messages), _FITTING.get(self._model.system, _FITS))),
+            list(self._history.encode(request.messages)),
             model_settings=_settings(request),
-            model_request_parameters=ModelRequestParameters(function_tools=_tools(request.tools)),
+            model_request_parameters=ModelRequestParameters(function_tools=list(_tools(request.tools))),
             instrument=False,
         ) as stream:
             async for event in stream:
-                if text := _text_of(event):
-                    pieces.append(text)
-                    yield ModelTextDelta(text)
+                delta = _delta_of(event)
+                if delta is not None and delta.text:
+                    yield delta
+                    if isinstance(delta, ModelTextDelta):
+                        pieces.append(delta.text)
             response = stream.get()
-        yield _reply(response, "".join(pieces))
+        yield _reply(response, "".join(pieces), self.name)
 
     def _model_error(self, error: Exception) -> ModelError:
         fault, sentence = next(
@@ -130,60 +145,93 @@ class PydanticAIProvider:
 # -- requests ----------------------------------------------------------------------------------------
 
 
-def _history(
-    conversation: Sequence[EndpointMessage], fitting: re.Pattern[str]
-) -> Iterator[messages.ModelMessage]:
-    parts: list[messages.ModelRequestPart] = []
-    names: dict[str, str] = {}
-    for message in conversation:
-        match message.role:
-            case "assistant":
-                response = _response_parts(message, fitting)
-                if not response:
-                    # An empty message, which not every provider accepts.
-                    continue
-                if parts:
-                    yield messages.ModelRequest(parts=parts)
-                    parts = []
-                names = {call_id: name for call_id, name, _ in message.calls}
-                yield messages.ModelResponse(parts=response)
-            case "tool":
-                name = names.get(message.call_id, "unknown")
-                identity = _identity(message.call_id, fitting)
-                parts.append(messages.ToolReturnPart(name, message.content, identity))
-            case "system":
-                parts.append(messages.SystemPromptPart(message.content))
+class _History:
+    """Puts messages into the library's form. The parts of each message are made once."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._form = f"pydantic-ai {model.model_name}"
+
+    def encode(self, conversation: Sequence[ChatMessage]) -> Iterator[messages.ModelMessage]:
+        parts: list[messages.ModelRequestPart] = []
+        names: dict[str, str] = {}
+        for message in conversation:
+            known = message.encodings.get(self._form)
+            if known is None:
+                known = message.encodings[self._form] = self._encoded(message, names)
+            if not isinstance(message, AssistantMessage):
+                parts.append(known)
+                continue
+            names = {call.call_id: call.name for call in message.calls}
+            if not known.parts:
+                # An empty message, which not every provider accepts.
+                continue
+            if parts:
+                yield messages.ModelRequest(parts=parts)
+                parts = []
+            yield known
+        if parts:
+            yield messages.ModelRequest(parts=parts)
+
+    def _encoded(
+        self, message: ChatMessage, names: Mapping[str, str]
+    ) -> messages.ModelRequestPart | messages.ModelResponse:
+        match message:
+            case SystemMessage(text):
+                return messages.SystemPromptPart(text)
+            case UserMessage(text):
+                return messages.UserPromptPart(text)
+            case ToolMessage(call_id, text):
+                name = encodable_tool_name(names.get(call_id, "unknown"))
+                return messages.ToolReturnPart(name, text, self._identity(call_id))
+            case AssistantMessage():
+                parts = list(self._response_parts(message))
+                providers = (part.provider_name for part in parts if part.provider_name)
+                # Needed to return ids of what the provider itself keeps.
+                return messages.ModelResponse(parts=parts, provider_name=next(providers, None))
             case _:
-                parts.append(messages.UserPromptPart(message.content))
-    if parts:
-        yield messages.ModelRequest(parts=parts)
+                assert_never(message)
+
+    def _response_parts(self, message: AssistantMessage) -> Iterator[messages.ModelResponsePart]:
+        reasoning = message.reasoning
+        is_own = reasoning is not None and reasoning.model == self._model.model_name and reasoning.opaque
+        text = message.text if message.text.strip() else ""
+        thoughts, calls = reasoning.text if reasoning else "", list(message.calls)
+        for marks in orjson.loads(reasoning.opaque) if reasoning and is_own else []:
+            kind, length = marks.pop("kind"), marks.pop("length", 0)
+            if kind == "thinking":
+                yield messages.ThinkingPart(thoughts[:length], **marks)
+                thoughts = thoughts[length + len(_BETWEEN) :] if length else thoughts
+            elif kind == "text" and text:
+                yield messages.TextPart(text, **marks)
+                text = ""
+            elif kind == "tool-call" and calls:
+                yield self._call_part(calls.pop(0), marks)
+        if text:
+            yield messages.TextPart(text)
+        for call in calls:
+            yield self._call_part(call, {})
+
+    def _call_part(self, call: RequestedCall, marks: Mapping[str, Any]) -> messages.ToolCallPart:
+        name, arguments = encodable_tool_name(call.name), encodable_arguments(call.arguments)
+        return messages.ToolCallPart(name, arguments, self._identity(call.call_id), **marks)
+
+    def _identity(self, call_id: str) -> str:
+        """Replace an id that this provider refuses; it may come from another model of the same session."""
+        call_id, fitting = encodable_call_id(call_id), _FITTING.get(self._model.system, _FITS)
+        return call_id if fitting.fullmatch(call_id) else sha256(call_id.encode()).hexdigest()[:9]
 
 
-def _response_parts(message: EndpointMessage, fitting: re.Pattern[str]) -> list[messages.ModelResponsePart]:
-    parts: list[messages.ModelResponsePart] = []
-    if message.content:
-        parts.append(messages.TextPart(message.content))
-    parts += [
-        messages.ToolCallPart(name, arguments, _identity(call_id, fitting))
-        for call_id, name, arguments in message.calls
-    ]
-    return parts
-
-
-def _identity(call_id: str, fitting: re.Pattern[str]) -> str:
-    """Replace an id that this provider refuses; it may come from another model of the same session."""
-    return call_id if fitting.fullmatch(call_id) else sha256(call_id.encode()).hexdigest()[:9]
-
-
-def _tools(encoded: bytes) -> list[ToolDefinition]:
-    return [
+@lru_cache(maxsize=32)
+def _tools(encoded: bytes) -> tuple[ToolDefinition, ...]:
+    return tuple(
         ToolDefinition(
             name=tool["function"]["name"],
             description=tool["function"]["description"],
             parameters_json_schema=tool["function"]["parameters"],
         )
         for tool in orjson.loads(encoded or b"[]")
-    ]
+    )
 
 
 def _settings(request: ModelRequest) -> ModelSettings:
@@ -199,13 +247,44 @@ def _settings(request: ModelRequest) -> ModelSettings:
 # -- replies -----------------------------------------------------------------------------------------
 
 
-def _text_of(event: messages.ModelResponseStreamEvent) -> str:
+def _delta_of(event: messages.ModelResponseStreamEvent) -> ModelTextDelta | ModelReasoningDelta | None:
     match event:
         case messages.PartStartEvent(part=messages.TextPart(content=text)):
-            return str(text)
+            return ModelTextDelta(str(text))
         case messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=text)):
-            return str(text)
-    return ""
+            return ModelTextDelta(str(text))
+        case messages.PartStartEvent(part=messages.ThinkingPart(content=text)):
+            return ModelReasoningDelta(str(text))
+        case messages.PartDeltaEvent(delta=messages.ThinkingPartDelta(content_delta=text)):
+            return ModelReasoningDelta(text or "")
+    return None
+
+
+def _reasoning(response: messages.ModelResponse, model: str) -> Reasoning | None:
+    """Its `opaque` lists the parts of the response as their provider wants them back.
+
+    For each it has the kind, what identifies or signs it, and the length of a thought in the text. So
+    neither the answer nor the calls are stored twice.
+    """
+    parts, is_needed, thoughts = [], False, []
+    for part in response.parts:
+        if not isinstance(part, messages.ThinkingPart | messages.TextPart | messages.ToolCallPart):
+            continue
+        marks = {name: getattr(part, name, None) for name in _MARKS}
+        fields = {"kind": part.part_kind} | {
+            key: value for key, value in marks.items() if value is not None
+        }
+        is_needed = is_needed or any(name in fields for name in _NEEDED_MARKS)
+        if isinstance(part, messages.ThinkingPart):
+            fields["length"] = len(part.content)
+            thoughts += [part.content] if part.content else []
+        parts.append(fields)
+    text = _BETWEEN.join(thoughts)
+    try:
+        opaque = orjson.dumps(parts).decode() if is_needed else ""
+    except TypeError:
+        opaque = ""
+    return Reasoning(text, model, opaque) if text or opaque else None
 
 
 def _written(arguments: str | Mapping[str, Any] | None) -> str:
@@ -213,7 +292,7 @@ def _written(arguments: str | Mapping[str, Any] | None) -> str:
     return arguments if isinstance(arguments, str) else orjson.dumps(dict(arguments or {})).decode()
 
 
-def _reply(response: messages.ModelResponse, text: str) -> ModelReply:
+def _reply(response: messages.ModelResponse, text: str, model: str) -> ModelReply:
     calls = tuple(
         RequestedCall(part.tool_call_id or new_call_id(), part.tool_name, _written(part.args))
         for part in response.parts
@@ -230,4 +309,4 @@ def _reply(response: messages.ModelResponse, text: str) -> ModelReply:
         if used.input_tokens or used.output_tokens
         else None
     )
-    return ModelReply(text, calls, finish, usage)
+    return ModelReply(text, calls, finish, usage, _reasoning(response, model))

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from interlock.models.message_decoding import conversation_key, estimate_usage, stream_reply
+from interlock.models.offline_models import conversation_key, estimate_usage, stream_reply
 from interlock.models.provider import (
+    AssistantMessage,
     FinishReason,
     ModelError,
     ModelFault,
@@ -19,11 +20,9 @@ from interlock.models.provider import (
     ModelRequest,
     ModelStreamItem,
     RequestedCall,
+    UserMessage,
 )
 from interlock.models.script import Script, ScriptedTurn
-
-_ASSISTANT = b'{"role":"assistant"'
-_USER = b'{"role":"user"'
 
 
 class ScriptedProvider:
@@ -56,13 +55,13 @@ class ScriptedProvider:
 
     def _part(self, request: ModelRequest) -> str:
         """The part of the script that this conversation follows, chosen by its first message."""
-        first = next((message for message in request.messages if message.startswith(_USER)), b'""')
-        words = first.decode()
+        spoken = (message.text for message in request.messages if isinstance(message, UserMessage))
+        words = next(spoken, "")
         parts = dict.fromkeys(turn.when for turn in self._script if turn.when)
         return next((part for part in parts if part in words), "")
 
     def _turn(self, request: ModelRequest, state: str) -> ScriptedTurn:
-        answered = sum(message.startswith(_ASSISTANT) for message in request.messages)
+        answered = sum(isinstance(message, AssistantMessage) for message in request.messages)
         failed, part = self._failed[state], self._part(request)
         for turn in (turn for turn in self._script if turn.when == part):
             if turn.fault is None:

@@ -1,12 +1,20 @@
 """Assembles one reply from the chunks of a chat completion stream."""
 
 import secrets
+from itertools import groupby
 from typing import Any
 
 import orjson
 
 from interlock.core.token_usage import TokenUsage
-from interlock.models.provider import FinishReason, ModelError, ModelFault, ModelReply, RequestedCall
+from interlock.models.provider import (
+    FinishReason,
+    ModelError,
+    ModelFault,
+    ModelReply,
+    Reasoning,
+    RequestedCall,
+)
 from interlock.models.server_errors import error_from_stream, unreadable_reply_error
 
 _FINISHED = {
@@ -23,6 +31,10 @@ _MAX_ID = 128
 _MAX_NAME = 512
 # No answer costs more; a server that says so has not counted.
 _MAX_TOKENS = 10**12
+# DeepSeek, Qwen, Kimi, GLM, llama.cpp and older vLLM; then OpenRouter, Ollama, Groq and newer vLLM.
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+# The fields of a reasoning detail that arrive in parts.
+_GROWING = ("text", "summary", "data")
 # How much is parsed at most to find out whether a call's arguments have ended, delta after delta.
 _MAX_LOOKED_THROUGH = 8 * 1024 * 1024
 
@@ -50,12 +62,19 @@ class _Call:
 class StreamAccumulator:
     """`add` a chunk's JSON and show what it returns; `reply` when the stream has ended.
 
-    `secret` is the key: it is masked in the server's error messages.
+    `secret` is the key: it is masked in the server's error messages. `take_reasoning` returns the reasoning
+    added since the last time; `reasoning_field` is the field in which it comes.
     """
 
-    def __init__(self, secret: str = "") -> None:
+    def __init__(self, secret: str = "", model: str = "") -> None:
         self._secret = secret
+        self._model = model
         self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._reasoning_taken = 0
+        self.reasoning_field = ""
+        # The deltas of OpenRouter's structured form.
+        self._details: list[dict[str, Any]] = []
         self._calls: list[_Call] = []
         # The newest call at each index: some servers give every call the index 0.
         self._at: dict[int, _Call] = {}
@@ -107,6 +126,7 @@ class StreamAccumulator:
             raise unreadable_reply_error("a chunk of the response has a delta of an unknown form")
         if calls := delta.get("tool_calls"):
             self._add_calls(calls)
+        self._add_reasoning(delta)
         text = delta.get("content") or delta.get("refusal")
         if not text:
             return ""
@@ -114,6 +134,28 @@ class StreamAccumulator:
             text = _text_of_parts(text)
         self._text.append(text)
         return text
+
+    def _add_reasoning(self, delta: dict[str, Any]) -> None:
+        """Reasoning of an unknown form is skipped: the answer counts."""
+        for field in _REASONING_FIELDS:
+            text = delta.get(field)
+            if text and isinstance(text, str):
+                self.reasoning_field = self.reasoning_field or field
+                self._reasoning.append(text)
+                break
+        details = delta.get("reasoning_details")
+        if isinstance(details, list):
+            self._details += [detail for detail in details if isinstance(detail, dict)]
+
+    def take_reasoning(self) -> str:
+        new = self._reasoning[self._reasoning_taken :]
+        self._reasoning_taken = len(self._reasoning)
+        return "".join(new)
+
+    def _whole_reasoning(self) -> Reasoning | None:
+        if not self._reasoning and not self._details:
+            return None
+        return Reasoning("".join(self._reasoning), self._model, _encoded_details(self._details))
 
     def _add_calls(self, deltas: Any) -> None:
         if not isinstance(deltas, list):
@@ -176,7 +218,7 @@ class StreamAccumulator:
         text = "".join(self._text)
         if not text and not calls and finish is FinishReason.stop:
             raise ModelError(ModelFault.protocol, "the model's response is empty")
-        return ModelReply(text, calls, finish, self._usage)
+        return ModelReply(text, calls, finish, self._usage, self._whole_reasoning())
 
     def _requested(self) -> tuple[RequestedCall, ...]:
         requested, taken = [], {""}
@@ -215,6 +257,27 @@ def _encoded(arguments: Any) -> str:
         return orjson.dumps(arguments).decode()
     except orjson.JSONEncodeError:
         raise unreadable_reply_error("a tool call in the response is nested too deeply") from None
+
+
+def _encoded_details(deltas: list[dict[str, Any]]) -> str:
+    """As the server wants them back. Deltas of one detail follow each other with its type and index."""
+    details = []
+    for _, group in groupby(deltas, _detail_key):
+        parts = [{key: value for key, value in delta.items() if value is not None} for delta in group]
+        whole = {key: value for part in parts for key, value in part.items()}
+        for key in _GROWING:
+            texts = [part[key] for part in parts if isinstance(part.get(key), str)]
+            whole |= {key: "".join(texts)} if texts else {}
+        details.append(whole)
+    try:
+        return orjson.dumps(details).decode() if details else ""
+    except orjson.JSONEncodeError:
+        return ""
+
+
+def _detail_key(delta: dict[str, Any]) -> tuple[Any, Any]:
+    index = delta.get("index")
+    return delta.get("type"), id(delta) if index is None else index
 
 
 def _text_of_parts(parts: Any) -> str:

@@ -23,7 +23,9 @@ from interlock.log.kinds import (
     SessionRenamed,
 )
 from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.log.task_events import ContextCompactRequested
 from interlock.log.writer import EventLog, Transaction
+from interlock.models.provider import Reasoning
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.models import (
     EXEC,
@@ -204,6 +206,15 @@ class SessionManager:
 
         await self._events.transact(session_id, work)
 
+    async def request_compaction(self, session_id: str, *, who: str) -> None:
+        """Have older messages summarised at the start of the next task."""
+
+        def work(transaction: Transaction) -> None:
+            require_session(transaction.connection, session_id)
+            transaction.record(ContextCompactRequested(who=who))
+
+        await self._events.transact(session_id, work)
+
     async def archive(self, session_id: str, *, who: str, archived: bool = True) -> None:
         def work(transaction: Transaction) -> None:
             require_session(transaction.connection, session_id)
@@ -253,10 +264,14 @@ class SessionManager:
         *,
         tool_calls: Sequence[dict[str, Any]] | None = None,
         tool_call_id: str | None = None,
+        reasoning: Reasoning | None = None,
     ) -> StorableMessage:
         """A redacted message, to be written as an event or in the caller's transaction."""
         return make_storable(
-            self._redactor, role, content, tool_calls=tool_calls, tool_call_id=tool_call_id
+            *(self._redactor, role, content),
+            tool_calls=tool_calls,
+            tool_call_id=tool_call_id,
+            reasoning=reasoning,
         )
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.db.driver import Row
+from interlock.models.provider import Reasoning
 
 MAX_TITLE_FROM_WORDS = 60
 
@@ -77,6 +78,8 @@ class Message:
     time_us: int
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
+    # An assistant's, if its model gave any.
+    reasoning: Reasoning | None = None
 
 
 def title_from_message(words: str) -> str:

@@ -49,6 +49,7 @@ SLASH_COMMANDS = (
     SlashCommand("why", "Explain the last denied call: the rule and what to do"),
     SlashCommand("model", "Show the model, or choose another configured model", "[NAME]", _HERE),
     SlashCommand("history", "Show the messages of this session", places=_HERE),
+    SlashCommand("compact", "Summarise older messages for the model with the next message", places=_HERE),
     SlashCommand("build", "Build the newest approved plan in coding mode", places=_HERE),
     SlashCommand("undo", "Undo the last file changes; repeat to undo earlier ones"),
     SlashCommand("cancel", "Cancel unfinished tasks", places=frozenset({Surface.page, Surface.telegram})),

@@ -13,6 +13,7 @@ from interlock.db.driver import DbConnection, Row
 from interlock.log.kinds import IS_MESSAGE, merge_payload
 from interlock.log.read import FROM_TASK
 from interlock.log.task_events import TurnCompletedEvent
+from interlock.models.provider import Reasoning
 from interlock.sessions.models import Message, Role
 from interlock.sessions.storable_message import require_session
 
@@ -114,7 +115,9 @@ def _message(row: Row) -> Message:
     seq, kind, facts, content, time_us, _task = row
     said = merge_payload(facts, content)
     if kind == TurnCompletedEvent.kind:
-        return Message(seq, Role.assistant, said["content"], time_us, said["calls"], None)
+        thought = said.get("reasoning")
+        reasoning = Reasoning(thought["text"], thought["model"], thought["opaque"]) if thought else None
+        return Message(seq, Role.assistant, said["content"], time_us, said["calls"], None, reasoning)
     if "result" in said:
         result = orjson.dumps(said["result"]).decode()
         return Message(seq, Role.tool, result, time_us, None, said["call_id"])

@@ -153,11 +153,13 @@ def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: Configured
         prompts=prompts,
         redactor=runtime.redactor,
         provider_of=models.open,
+        fallbacks_of=models.fallbacks,
         breakers=CircuitBreakers(settings.control),
         limits=settings.control,
         prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
         context_tokens=settings.context_tokens,
         tool_choice=settings.tool_choice,
+        writes_summaries=settings.compaction == "model",
     )
 
 

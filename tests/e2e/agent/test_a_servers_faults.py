@@ -1,5 +1,5 @@
-"""What a model's server does wrong, over a real socket: asked again where that may help and nothing was
-shown yet, else one clear sentence (DESIGN 9)."""
+"""What a model's server does wrong, over a real socket: asked again where that may help, or another model,
+else one clear sentence (DESIGN 9)."""
 
 import asyncio
 import json
@@ -133,26 +133,45 @@ async def test_what_keeps_failing_is_given_up_with_its_last_reason(harness, serv
     ],
     ids=["cut", "ended", "not-json", "hang"],
 )
-async def test_an_answer_that_breaks_after_words_were_shown_is_not_asked_for_again(
+async def test_an_answer_that_breaks_after_words_were_shown_is_discarded_and_asked_for_again(
     harness, server, rest, error_class, sentence
 ):
-    """Who reads along would see two beginnings. What was shown is not stored as an answer either."""
     fault = SHOWN.then(rest) if rest else SHOWN
-    told = await failed(harness, server, fault, OPENAI_IDLE_SECONDS="0.5")
-    assert sentence in told
-    assert harness.only("agent.failed")["error_class"] == error_class
-    assert harness.only("retry.exhausted")["attempts"] == 1
+    (scheduled,) = await asked_again(harness, server, fault, OPENAI_IDLE_SECONDS="0.5")
+    assert scheduled["error_class"] == error_class
+    assert sentence in scheduled["error"]
+    assert harness.only("turn.discarded")["error"] == scheduled["error"]
+
+
+async def test_one_that_always_breaks_fails_and_is_not_stored(harness, server):
+    fault = SHOWN.then(DropConnection())
+    await failed(harness, server, fault, times=3, CONTROL_MAX_RETRIES="2")
+    assert harness.only("retry.exhausted")["attempts"] == 3
+    assert len(harness.events("turn.discarded")) == 2
     assert [message["role"] for message in harness.messages()] == ["user"]
 
 
 async def test_a_broken_answer_after_calls_leaves_a_transcript_to_go_on_with(harness, server):
     server.add(called(("current_time", {})), SHOWN.then(DropConnection()), said("Now it works."))
+    harness.variables["CONTROL_MAX_RETRIES"] = "0"
     await harness.execute("what time is it", mode="chat_safe", expect=1)
     harness.assert_sound()
     ran = await harness.run("exec", "and now?", "--session", harness.session)
     assert ran.stdout == "Now it works.\n"
     roles = [message["role"] for message in server.asked[-1].messages]
     assert roles == ["system", "user", "assistant", "tool", "user"]
+    harness.assert_sound()
+
+
+async def test_the_next_model_of_a_chain_answers_in_the_place_of_one_that_fails(harness, server):
+    harness.variables |= {"MODELS": "openai:double-1 > openai:double-2"}
+    server.add(refused(401, "wrong key"), said("The answer."))
+    ran = await harness.execute("hello", mode="chat_safe")
+    assert ran.stdout == "The answer.\n"
+    assert "continuing with the model 'double-2'" in ran.stderr
+    assert [request.document["model"] for request in server.asked] == ["double-1", "double-2"]
+    assert harness.only("model.fallback")["to_model"] == "double-2"
+    assert harness.only("turn.completed")["model"] == "double-2"
     harness.assert_sound()
 
 

@@ -9,6 +9,7 @@ from interlock.agent.events import ToolCallInfo, ToolDenied, ToolResultInfo, Tur
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
+from interlock.models.message_encoding import encode_message
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.models import Role
 from interlock.tools.result import ToolResult
@@ -21,7 +22,7 @@ SIX = {"ok", "error_code", "tool_name", "mode", "message", "next_action"}
 
 
 def tool_messages(request) -> list[dict]:
-    messages = [json.loads(message) for message in request.messages]
+    messages = [json.loads(encode_message(message)) for message in request.messages]
     return [message for message in messages if message["role"] == "tool"]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from interlock.agent.events import TaskEnded, ToolCallInfo, ToolResultInfo
 from interlock.config.modes import ToolMode
+from interlock.models.message_encoding import encode_message
 from interlock.models.provider import (
     FinishReason,
     ModelReply,
@@ -36,7 +37,7 @@ class Sends:
         self._reply = ModelReply(text, calls, FinishReason.tool_calls)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
-        messages = [orjson.loads(message) for message in request.messages]
+        messages = [orjson.loads(encode_message(message)) for message in request.messages]
         assert message_faults(messages, orjson.loads) == []
         reply = self._reply if messages[-1]["role"] == "user" else ModelReply("done")
         if reply.text:

@@ -26,7 +26,7 @@ async def test_calls_run_their_results_are_told_and_the_answer_ends_the_task(har
     assert [result.result["stdout"] for result in of(ToolResultInfo, events)] == ["the milk\n"]
     assert shown(events) == "It is about milk."
     assert events[-1] == TaskEnded("done")
-    told = json.loads(json.loads(model.requests[1].messages[-1])["content"])
+    told = json.loads(model.requests[1].messages[-1].text)
     assert told["tool_results"][0]["result"]["stdout"] == "the milk\n"
     (stored,) = [m for m in await harness.runtime.sessions.transcript(session) if m.role is Role.tool]
     assert json.loads(stored.content)["ok"] is True

@@ -144,7 +144,7 @@ async def test_a_tool_that_is_switched_off_in_the_middle_is_gone_from_offer_prom
         denied += of(ToolDenied, [event])
     assert "list_files" in model.offered[0]
     assert not {"list_files", "read_file", "bash"} & (model.offered[1] | model.offered[2])
-    prompts = [json.loads(request.messages[0])["content"] for request in model.asked]
+    prompts = [request.messages[0].text for request in model.asked]
     assert "- list_files:" in prompts[0]
     assert "- list_files:" not in prompts[1]
     assert [(event.tool_name, event.error_code) for event in denied] == [

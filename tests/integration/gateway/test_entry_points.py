@@ -5,6 +5,7 @@ import json
 import pytest
 
 from interlock.models import configured_models
+from interlock.models.provider import SystemMessage
 from tests.integration.agent.test_offers import Listening
 from tests.integration.gateway.test_methods import new_session
 
@@ -37,9 +38,9 @@ async def asked_and_answered(client, session_id: str) -> None:
 
 
 def prompt(model: Listening) -> str:
-    system = json.loads(model.asked[-1].messages[0])
-    assert system["role"] == "system"
-    return system["content"]
+    system = model.asked[-1].messages[0]
+    assert isinstance(system, SystemMessage)
+    return system.text
 
 
 async def test_a_chat_has_no_persona_but_the_policy_and_can_ask(reader):

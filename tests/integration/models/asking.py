@@ -4,13 +4,20 @@ from contextlib import aclosing
 
 import pytest
 
-from interlock.models.message_encoding import system_message, user_message
 from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
-from interlock.models.provider import ModelError, ModelProvider, ModelReply, ModelRequest, ModelTextDelta
+from interlock.models.provider import (
+    ModelError,
+    ModelProvider,
+    ModelReply,
+    ModelRequest,
+    ModelTextDelta,
+    SystemMessage,
+    UserMessage,
+)
 from tests.harness.model_answers import MODEL, ModelAnswer
 from tests.harness.model_server import KEY, ModelServer
 
-QUESTION = ModelRequest((system_message("Be brief."), user_message("Hello?")))
+QUESTION = ModelRequest((SystemMessage("Be brief."), UserMessage("Hello?")))
 
 
 async def asked(provider: ModelProvider, request: ModelRequest = QUESTION) -> tuple[list[str], ModelReply]:

@@ -8,8 +8,14 @@ from interlock.config.settings import Settings
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.models.demo import DemoProvider
-from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
-from interlock.models.provider import ModelRequest
+from interlock.models.message_encoding import encode_message
+from interlock.models.provider import (
+    AssistantMessage,
+    ModelRequest,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
 from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.wiring import open_runtime, select_sandbox
@@ -23,20 +29,20 @@ class Conversation:
     def __init__(self, runtime, session_id: str, root) -> None:
         self.runtime, self.session_id, self.root = runtime, session_id, root
         self.mode = ToolMode.chat_safe
-        self.messages = [system_message("You are Interlock.")]
+        self.messages = [SystemMessage("You are Interlock.")]
         self.codes: list[str] = []
         self.called: list[str] = []
 
     async def say(self, text: str) -> str:
         """The answer, or the id of the question that was put instead."""
-        self.messages.append(user_message(text))
+        self.messages.append(UserMessage(text))
         self.codes, self.called = [], []
         authority = await self.runtime.authority(
             self.mode, switching=ModeSwitching(ModeSwitchMethod.page, frozenset(ToolMode))
         )
         for _ in range(5):
             _, reply = await asked(DemoProvider(), ModelRequest(tuple(self.messages), authority.schemas))
-            self.messages.append(assistant_message(reply.text, reply.tool_calls))
+            self.messages.append(AssistantMessage(reply.text, reply.tool_calls))
             if not reply.tool_calls:
                 return reply.text
             (call,) = reply.tool_calls
@@ -46,10 +52,10 @@ class Conversation:
             )
             if result.failure is not None:
                 self.codes.append(result.failure.error_code.value)
-            self.messages.append(tool_message(call.call_id, orjson.dumps(result.as_dict()).decode()))
+            self.messages.append(ToolMessage(call.call_id, orjson.dumps(result.as_dict()).decode()))
             if result.question_id:
                 return result.question_id
-            documents = [orjson.loads(message) for message in self.messages]
+            documents = [orjson.loads(encode_message(message)) for message in self.messages]
             assert message_faults(documents, orjson.loads) == []
         raise AssertionError("the demo never ends")
 

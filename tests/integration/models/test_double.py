@@ -6,9 +6,8 @@ import sys
 import aiohttp
 import orjson
 
-from interlock.models.message_encoding import assistant_message, tool_message, user_message
 from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
-from interlock.models.provider import ModelRequest
+from interlock.models.provider import AssistantMessage, ModelRequest, ToolMessage, UserMessage
 from tests.harness.model_answers import MODEL, said
 from tests.harness.model_server import KEY, ModelServer
 from tests.integration.models.asking import asked
@@ -77,12 +76,12 @@ async def test_as_a_process_it_plays_a_session_by_the_models_name_and_reports():
     try:
         base_url = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
         provider = OpenAIChatProvider(ChatEndpointConfig(base_url, "work-3-7", KEY))
-        messages, turns = [user_message("Work.")], []
+        messages, turns = [UserMessage("Work.")], []
         for _ in range(4):
             pieces, reply = await asked(provider, ModelRequest(tuple(messages), orjson.dumps([TOOL])))
             turns.append(("".join(pieces), [(call.name, call.arguments) for call in reply.tool_calls]))
-            messages.append(assistant_message(reply.text, reply.tool_calls))
-            messages += [tool_message(call.call_id, "done") for call in reply.tool_calls]
+            messages.append(AssistantMessage(reply.text, reply.tool_calls))
+            messages += [ToolMessage(call.call_id, "done") for call in reply.tool_calls]
         await provider.close()
         answer = "".join(f"word{number} " for number in range(7))
         assert turns == [("", [("echo", f'{{"text":"value {n}"}}')]) for n in range(3)] + [(answer, [])]

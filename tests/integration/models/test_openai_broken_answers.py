@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interlock.models import openai_chat, sse
 from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
-from interlock.models.provider import ModelError, ModelFault, ModelRequest
+from interlock.models.provider import ModelError, ModelFault, ModelRequest, UserMessage
 from tests.harness.model_answers import (
     MODEL,
     DropConnection,
@@ -185,7 +185,7 @@ def test_garbage_is_never_anything_but_a_model_error(answers):
 async def test_a_server_that_closes_while_a_long_request_is_on_its_way_broke():
     server = RawServer()
     provider = OpenAIChatProvider(ChatEndpointConfig(await server.start(), MODEL, KEY))
-    request = ModelRequest((b'{"role":"user","content":"' + b"x" * 20_000_000 + b'"}',))
+    request = ModelRequest((UserMessage("x" * 20_000_000),))
     error = await failed(provider, request)
     assert error.fault is ModelFault.network
     await provider.close()

@@ -7,9 +7,17 @@ import orjson
 import pytest
 
 from interlock.core.token_usage import TokenUsage
-from interlock.models.message_encoding import assistant_message, tool_message, user_message
 from interlock.models.openai_chat import ChatEndpointConfig, OpenAIChatProvider
-from interlock.models.provider import FinishReason, ModelRequest, ModelTextDelta, RequestedCall, ToolChoice
+from interlock.models.provider import (
+    AssistantMessage,
+    FinishReason,
+    ModelRequest,
+    ModelTextDelta,
+    RequestedCall,
+    ToolChoice,
+    ToolMessage,
+    UserMessage,
+)
 from tests.harness.model_answers import (
     MODEL,
     Delay,
@@ -107,7 +115,7 @@ async def test_an_empty_list_of_tools_is_not_sent(server):
 async def test_a_history_of_many_megabytes_is_sent_whole(server):
     server.add(said("ok"))
     provider = chat(server)
-    await asked(provider, ModelRequest((user_message("x" * 5_000_000),)))
+    await asked(provider, ModelRequest((UserMessage("x" * 5_000_000),)))
     await provider.close()
     assert len(server.asked[0].messages[0]["content"]) == 5_000_000
 
@@ -130,11 +138,11 @@ async def test_a_conversation_with_tools_goes_on_over_one_connection():
     )
     async with ModelServer(script) as server:
         provider = chat(server)
-        messages = [user_message("Read all.")]
+        messages = [UserMessage("Read all.")]
         for _ in range(3):
             _, reply = await asked(provider, ModelRequest(tuple(messages), TOOLS))
-            messages.append(assistant_message(reply.text, reply.tool_calls))
-            messages += [tool_message(call.call_id, "content") for call in reply.tool_calls]
+            messages.append(AssistantMessage(reply.text, reply.tool_calls))
+            messages += [ToolMessage(call.call_id, "content") for call in reply.tool_calls]
         await provider.close()
         assert reply.text == "All read."
         assert server.faults == []
@@ -165,7 +173,7 @@ async def test_a_server_that_never_closes_its_answer_does_not_hold_the_reply_bac
 async def test_many_turns_at_once_do_not_mix():
     async with ModelServer(lambda request: said(request.messages[-1]["content"] * 3)) as server:
         provider = chat(server)
-        requests = [ModelRequest((user_message(f"[{number}]"),)) for number in range(30)]
+        requests = [ModelRequest((UserMessage(f"[{number}]"),)) for number in range(30)]
         replies = await asyncio.gather(*(asked(provider, request) for request in requests))
         assert [reply.text for _, reply in replies] == [f"[{number}]" * 3 for number in range(30)]
         assert server.faults == []

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from contextlib import suppress
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -10,16 +11,28 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra `providers` is not installed")
 
 from pydantic_ai import exceptions
-from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError
 from interlock.core.token_usage import TokenUsage
-from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
-from interlock.models.provider import FinishReason, ModelFault, ModelRequest, RequestedCall, ToolChoice
+from interlock.models.provider import (
+    AssistantMessage,
+    FinishReason,
+    ModelFault,
+    ModelReasoningDelta,
+    ModelRequest,
+    Reasoning,
+    RequestedCall,
+    SystemMessage,
+    ToolChoice,
+    ToolMessage,
+    UserMessage,
+)
 from interlock.models.provider_factory import PROVIDERS, create_provider
-from interlock.models.pydantic_ai import PydanticAIProvider
+from interlock.models.pydantic_ai import PydanticAIProvider, _reasoning
 from tests.integration.models.asking import QUESTION, asked, failed
 
 TOOLS = orjson.dumps(
@@ -75,11 +88,11 @@ async def test_the_conversation_is_put_in_the_words_of_that_library():
     seen: list = []
     calls = [RequestedCall("c1", "read_file", '{"path":"a"}'), RequestedCall("c2", "bash", "{}")]
     history = (
-        system_message("Be brief."),
-        user_message("Hi"),
-        assistant_message("One moment.", calls),
-        tool_message("c1", "content"),
-        tool_message("c2", "listing"),
+        SystemMessage("Be brief."),
+        UserMessage("Hi"),
+        AssistantMessage("One moment.", calls),
+        ToolMessage("c1", "content"),
+        ToolMessage("c2", "listing"),
     )
     request = ModelRequest(history, TOOLS, ToolChoice.required, max_output_tokens=9)
     await asked(saying("done", seen=seen), request)
@@ -126,8 +139,8 @@ async def test_an_id_that_another_model_gave_out_is_put_as_this_provider_takes_i
     seen: list = []
     provider = saying("done", seen=seen)
     monkeypatch.setattr(FunctionModel, "system", system)
-    calling = assistant_message("", [RequestedCall(identity, "a", "{}")])
-    await asked(provider, ModelRequest((user_message("Hi"), calling, tool_message(identity, "x"))))
+    calling = AssistantMessage("", [RequestedCall(identity, "a", "{}")])
+    await asked(provider, ModelRequest((UserMessage("Hi"), calling, ToolMessage(identity, "x"))))
     ((given, _),) = seen
     sent = {given[1].parts[0].tool_call_id, given[2].parts[0].tool_call_id}
     assert len(sent) == 1
@@ -148,8 +161,8 @@ async def test_the_librarys_own_test_model_calls_a_tool_and_then_answers():
     assert [call.name for call in reply.tool_calls] == ["read_file"]
     answered = (
         *QUESTION.messages,
-        assistant_message("", reply.tool_calls),
-        *(tool_message(call.call_id, "x") for call in reply.tool_calls),
+        AssistantMessage("", reply.tool_calls),
+        *(ToolMessage(call.call_id, "x") for call in reply.tool_calls),
     )
     _, reply = await asked(provider, ModelRequest(answered, TOOLS))
     assert reply.text
@@ -289,10 +302,10 @@ async def test_anthropic_is_sent_no_text_that_is_blank(monkeypatch):
     provider = Provider(200, "text/event-stream", ANSWER)
     history = (
         *QUESTION.messages,
-        assistant_message("\n\n", [RequestedCall("c1", "read_file", "{}")]),
-        tool_message("c1", "content"),
-        assistant_message(" "),
-        user_message("And?"),
+        AssistantMessage("\n\n", [RequestedCall("c1", "read_file", "{}")]),
+        ToolMessage("c1", "content"),
+        AssistantMessage(" "),
+        UserMessage("And?"),
     )
     async with provider as address:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -302,6 +315,120 @@ async def test_anthropic_is_sent_no_text_that_is_blank(monkeypatch):
     blocks = [block for message in document["messages"] for block in message["content"]]
     assert all(block["text"].strip() for block in blocks if block["type"] == "text")
     assert [message["role"] for message in document["messages"]] == ["user", "assistant", "user"]
+
+
+THINKING = events(
+    orjson.loads(ANSWER.split(b"data: ")[1].split(b"\n")[0]),
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+    },
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm, "}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "a."}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "c2ln"}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "content_block_start",
+        "index": 1,
+        "content_block": {"type": "redacted_thinking", "data": "aGlk"},
+    },
+    {"type": "content_block_stop", "index": 1},
+    {
+        "type": "content_block_start",
+        "index": 2,
+        "content_block": {"type": "tool_use", "id": "t1", "name": "read_file", "input": {}},
+    },
+    {"type": "content_block_stop", "index": 2},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+        "usage": {"output_tokens": 20},
+    },
+    {"type": "message_stop"},
+)
+
+
+async def test_anthropics_signed_thoughts_go_back_as_they_came(monkeypatch):
+    """Without them, or with others, it refuses a turn that follows calls."""
+    provider = Provider(200, "text/event-stream", THINKING)
+    async with provider as address:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
+        model = create_provider("anthropic:claude-haiku-4-5", Settings())
+        items = [item async for item in model.stream(ModelRequest(QUESTION.messages, TOOLS))]
+        reply = items[-1]
+        assert [item.text for item in items if isinstance(item, ModelReasoningDelta)] == ["Hm, ", "a."]
+        assert reply.reasoning.text == "Hm, a."
+        for reasoning in (reply.reasoning, replace(reply.reasoning, model="another"), None):
+            calling = AssistantMessage("", reply.tool_calls, reasoning)
+            history = (*QUESTION.messages, calling, ToolMessage("t1", "content"))
+            await asked(model, ModelRequest(history, TOOLS))
+    blocks = [document["messages"][1]["content"] for document in provider.asked[1:]]
+    assert [[block["type"] for block in each] for each in blocks] == [
+        ["thinking", "redacted_thinking", "tool_use"],
+        ["tool_use"],
+        ["tool_use"],
+    ]
+    thought, hidden, _ = blocks[0]
+    assert (thought["thinking"], thought["signature"], hidden["data"]) == ("Hm, a.", "c2ln", "aGlk")
+
+
+async def test_a_thought_without_a_mark_is_shown_and_not_sent_back():
+    seen: list = []
+    provider = saying({0: DeltaThinkingPart(content="Hm.")}, "Yes.", seen=seen)
+    _, reply = await asked(provider)
+    assert reply.reasoning == Reasoning("Hm.", provider.name)
+    calling = AssistantMessage("", [RequestedCall("c1", "a", "{}")], reply.reasoning)
+    await asked(provider, ModelRequest((UserMessage("Hi"), calling, ToolMessage("c1", "x"))))
+    assert [part.part_kind for part in seen[1][0][1].parts] == ["tool-call"]
+
+
+async def test_the_marks_of_calls_and_text_go_back_with_them():
+    """Gemini signs calls, and refuses them without."""
+    parts = [
+        ThinkingPart("One.", id="r1", provider_name="function"),
+        ThinkingPart("Two.", signature="s", provider_name="function"),
+        TextPart("Look.", provider_name="function", provider_details={"t": 1}),
+        ToolCallPart(
+            "a", "{}", "x1", provider_name="function", provider_details={"thought_signature": "g"}
+        ),
+        ToolCallPart("b", "{}", "x2"),
+    ]
+    reasoning = _reasoning(ModelResponse(parts), "function:stream:")
+    assert reasoning is not None
+    assert reasoning.text == "One.\n\nTwo."
+    seen: list = []
+    provider = saying("ok", seen=seen)
+    own = replace(reasoning, model=provider.name)
+    calls = [RequestedCall("c1", "a", "{}"), RequestedCall("c2", "b", "{}")]
+    calling = AssistantMessage("Look.", calls, own)
+    await asked(
+        provider, ModelRequest((UserMessage("Hi"), calling, ToolMessage("c1", "x"), ToolMessage("c2", "y")))
+    )
+    sent = seen[0][0][1]
+    assert list(sent.parts) == [
+        *parts[:3],
+        replace(parts[3], tool_call_id="c1"),
+        replace(parts[4], tool_call_id="c2"),
+    ]
+    assert sent.provider_name == "function"
+
+
+async def test_each_message_is_put_in_that_librarys_form_once():
+    seen: list = []
+    provider = saying("ok", seen=seen)
+    history = [
+        UserMessage("Hi"),
+        AssistantMessage("", [RequestedCall("c1", "a", "{}")]),
+        ToolMessage("c1", "x"),
+    ]
+    for _ in range(2):
+        await asked(provider, ModelRequest(tuple(history)))
+    first, second = seen[0][0], seen[1][0]
+    assert first[0].parts[0] is second[0].parts[0]
+    assert first[1].parts[0] is second[1].parts[0]
+    assert first[2].parts[0] is second[2].parts[0]
 
 
 @pytest.mark.parametrize(

@@ -217,13 +217,13 @@ def test_what_stands_for_a_model_that_is_left_alone_is_waited_for(breakers, cloc
         "the model 'm' failed 5 times in a row (server); it is not called for another 20 seconds "
         "(CONTROL_CIRCUIT_SECONDS)"
     )
-    assert TurnRetries(task_limits()).next_delay(error, shown=False) == 20
+    assert TurnRetries(task_limits()).next_delay(error) == 20
 
 
 def test_a_key_that_is_refused_is_not_waited_for(breakers):
     fail(breakers, 5, ModelFault.auth.value)
     error = model_circuit_open_error("m", breakers.allows(KEY))
-    assert TurnRetries(task_limits()).next_delay(error, shown=False) is None
+    assert TurnRetries(task_limits()).next_delay(error) is None
 
 
 def test_who_finds_a_model_left_alone_is_told_what_was_wrong_with_it(breakers):

@@ -1,12 +1,15 @@
 """What a model is given of a session: always valid, within a budget, the same after a restart."""
 
 import json
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.context import _REQUEST as REQUEST
 from interlock.agent.context import ModelContext, estimate_tokens
+from interlock.models.message_encoding import encode_message
+from interlock.models.provider import AssistantMessage, Reasoning
 from interlock.sessions.models import Message, Role
 
 
@@ -25,7 +28,7 @@ def exchange(start: int, length: int = 300) -> list[Message]:
 
 
 def decoded(conversation: ModelContext) -> list[dict]:
-    return [json.loads(message) for message in conversation.encoded()]
+    return [json.loads(encode_message(message)) for message in conversation.messages()]
 
 
 def assert_valid(messages: list[dict]) -> None:
@@ -162,7 +165,7 @@ def test_a_request_that_was_never_answered_is_told_as_given_up():
     given_up, present = [message["content"] for message in decoded(conversation)]
     assert given_up.startswith("delete everything\n\n(This request was cancelled or failed")
     assert present == "hello"
-    assert conversation.tokens == sum(estimate_tokens(each) for each in conversation.encoded())
+    assert conversation.tokens == sum(estimate_tokens(each) for each in conversation.messages())
 
 
 def test_so_is_one_that_was_given_up_in_the_middle_and_no_other():
@@ -180,6 +183,59 @@ def test_so_is_one_that_was_given_up_in_the_middle_and_no_other():
     assert ["(This request was" in words for words in told] == [False, True, False]
 
 
+THOUGHT = Reasoning("I had better look. " * 20, "thinker")
+
+
+def thought(seq: int, *calls: str) -> Message:
+    return replace(said(seq, Role.assistant, "", *calls), reasoning=THOUGHT)
+
+
+def reasonings(conversation: ModelContext) -> list[Reasoning | None]:
+    messages = conversation.messages()
+    return [message.reasoning for message in messages if isinstance(message, AssistantMessage)]
+
+
+def test_a_model_has_its_reasoning_until_the_next_request():
+    conversation = ModelContext(
+        [
+            said(1, Role.user, "go"),
+            thought(2, "c1"),
+            said(3, Role.tool, "{}", answers="c1"),
+            thought(4, "c2"),
+            said(5, Role.tool, "{}", answers="c2"),
+        ]
+    )
+    assert reasonings(conversation) == [THOUGHT, THOUGHT]
+    with_it = conversation.tokens
+    # An answer ends the task: what led to it is needed no more.
+    conversation.add(thought(6))
+    assert reasonings(conversation) == [THOUGHT, THOUGHT, None]
+    conversation.add(said(7, Role.user, "and now this"))
+    assert reasonings(conversation) == [None, None, None]
+    assert conversation.tokens < with_it
+    assert conversation.tokens == sum(map(estimate_tokens, conversation.messages()))
+
+
+def test_reasoning_that_was_cut_off_with_its_turn_is_forgotten_once():
+    conversation = ModelContext([said(1, Role.user, "go")], budget=400)
+    for step in range(6):
+        conversation.add(thought(2 + 2 * step, f"c{step}"))
+        conversation.add(said(3 + 2 * step, Role.tool, "x" * 200, answers=f"c{step}"))
+    assert conversation.compact() is not None
+    assert 0 < len(reasonings(conversation)) < 6
+    conversation.add(said(20, Role.user, "stop"))
+    assert set(reasonings(conversation)) == {None}
+    assert conversation.tokens == sum(map(estimate_tokens, conversation.messages()))
+
+
+def test_a_message_that_does_not_change_is_the_same_object_in_every_turn():
+    """Providers keep its encoding with it."""
+    conversation = ModelContext(exchange(1))
+    before = conversation.messages()
+    conversation.add(said(9, Role.user, "next"))
+    assert all(new is old for new, old in zip(conversation.messages(), before, strict=False))
+
+
 def test_a_restart_gives_the_same_messages():
     messages = [message for start in range(1, 60, 4) for message in exchange(start)]
     budget = ModelContext(messages[:40]).tokens // 2
@@ -192,7 +248,7 @@ def test_a_restart_gives_the_same_messages():
     assert again is not None
     second = ModelContext(messages, budget=budget)
     second.compact_through(again.through_seq)
-    assert second.encoded() == first.encoded()
+    assert second.messages() == first.messages()
     assert second.tokens == first.tokens
 
 

@@ -23,7 +23,7 @@ def fault(kind: ModelFault = ModelFault.server, after: float | None = None) -> M
 def delays(limits: TaskLimitSettings, error: ModelError) -> list[float]:
     retries = TurnRetries(limits)
     found = []
-    while (delay := retries.next_delay(error, shown=False)) is not None:
+    while (delay := retries.next_delay(error)) is not None:
         found.append(delay)
     return found
 
@@ -43,42 +43,34 @@ def test_what_cannot_pass_is_not_asked_again(kind):
     assert delays(task_limits(), fault(kind, after=1)) == []
 
 
-@pytest.mark.parametrize("kind", PASSING)
-def test_what_was_shown_is_never_asked_again(kind):
-    retries = TurnRetries(task_limits())
-    assert retries.next_delay(fault(kind), shown=True) is None
-    assert retries.next_delay(fault(kind), shown=False) == 1
-    assert retries.next_delay(fault(kind), shown=True) is None
-
-
 def test_a_server_that_asks_for_more_gets_more_and_for_less_does_not():
     retries = TurnRetries(task_limits())
-    assert retries.next_delay(fault(after=0), shown=False) == 1
-    assert retries.next_delay(fault(after=2.5), shown=False) == 2.5
-    assert retries.next_delay(fault(after=3), shown=False) == 4
-    assert retries.next_delay(fault(after=120), shown=False) == 120
-    assert retries.next_delay(fault(), shown=False) == 16
+    assert retries.next_delay(fault(after=0)) == 1
+    assert retries.next_delay(fault(after=2.5)) == 2.5
+    assert retries.next_delay(fault(after=3)) == 4
+    assert retries.next_delay(fault(after=120)) == 120
+    assert retries.next_delay(fault()) == 16
 
 
 @pytest.mark.parametrize("after", [120.001, 3600.0, math.inf])
 def test_a_server_that_asks_for_too_much_is_not_asked_too_soon_but_not_at_all(after):
     retries = TurnRetries(task_limits())
-    assert retries.next_delay(fault(after=after), shown=False) is None
+    assert retries.next_delay(fault(after=after)) is None
     assert retries.exhausted(fault()).attempts == 1
 
 
 @pytest.mark.parametrize("after", [math.nan, -1.0, -math.inf])
 def test_a_wish_that_is_none_is_passed_over(after):
-    assert TurnRetries(task_limits()).next_delay(fault(after=after), shown=False) == 1
+    assert TurnRetries(task_limits()).next_delay(fault(after=after)) == 1
 
 
 def test_both_are_told_to_the_log():
     retries = TurnRetries(task_limits(max_retries=1))
-    delay = retries.next_delay(fault(), shown=False)
+    delay = retries.next_delay(fault())
     assert retries.scheduled(fault(), delay) == RetryScheduled(
         attempt=1, delay_seconds=1, error_class="server", error="it failed"
     )
-    assert retries.next_delay(fault(ModelFault.timeout), shown=False) is None
+    assert retries.next_delay(fault(ModelFault.timeout)) is None
     assert retries.exhausted(fault(ModelFault.timeout)) == RetryExhausted(
         attempts=2, error_class="timeout", error="it failed"
     )
@@ -101,7 +93,7 @@ def test_no_wait_is_shorter_than_asked_nor_longer_than_allowed(limits, errors):
     retries = TurnRetries(limits)
     made = 0
     for kind, wish in errors:
-        delay = retries.next_delay(fault(kind, wish), shown=False)
+        delay = retries.next_delay(fault(kind, wish))
         if delay is None:
             assert made == limits.max_retries or (wish or 0) > limits.max_retry_after_seconds
             continue

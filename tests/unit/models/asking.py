@@ -6,7 +6,6 @@ from contextlib import aclosing
 import pytest
 
 from interlock.core.token_usage import TokenUsage
-from interlock.models.message_encoding import user_message
 from interlock.models.provider import (
     ModelError,
     ModelProvider,
@@ -14,9 +13,10 @@ from interlock.models.provider import (
     ModelRequest,
     ModelStreamItem,
     ModelTextDelta,
+    UserMessage,
 )
 
-QUESTION = ModelRequest((user_message("Hello?"),))
+QUESTION = ModelRequest((UserMessage("Hello?"),))
 
 
 async def streamed(

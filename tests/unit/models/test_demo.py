@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.models.demo import MAX_LINES, DemoProvider, reply_to
-from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
-from interlock.models.provider import ModelRequest, RequestedCall
+from interlock.models.provider import (
+    AssistantMessage,
+    ModelRequest,
+    RequestedCall,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
 from interlock.questions.widgets import read_widget
 from tests.harness.case_tables import each_row
 from tests.unit.models.asking import asked, streamed
@@ -30,11 +36,11 @@ DENIAL = {
 
 
 def request_of(text: str, *done: tuple[str, dict, object], tools: tuple[str, ...] = ()) -> ModelRequest:
-    messages = [system_message("You are Interlock."), user_message(text)]
+    messages = [SystemMessage("You are Interlock."), UserMessage(text)]
     for number, (name, arguments, result) in enumerate(done):
         call = RequestedCall(f"c{number}", name, orjson.dumps(arguments).decode())
         content = result if isinstance(result, str) else orjson.dumps(result).decode()
-        messages += [assistant_message("", [call]), tool_message(call.call_id, content)]
+        messages += [AssistantMessage("", [call]), ToolMessage(call.call_id, content)]
     functions = [{"type": "function", "function": {"name": name}} for name in tools]
     return ModelRequest(tuple(messages), orjson.dumps(functions))
 
@@ -187,7 +193,7 @@ def test_a_file_that_is_there_already_is_read_before_it_is_replaced(code):
 
 def test_each_request_of_a_conversation_stands_for_itself():
     earlier = request_of("read a.txt", ("read_file", {"path": "a.txt"}, {"ok": True, "stdout": "x"}))
-    messages = (*earlier.messages, assistant_message("This is a.txt"), user_message("list files"))
+    messages = (*earlier.messages, AssistantMessage("This is a.txt"), UserMessage("list files"))
     (call,) = asked(DemoProvider(), ModelRequest(messages)).tool_calls
     assert call.name == "list_files"
     assert call.call_id != asked(DemoProvider(), ModelRequest(messages[:2])).tool_calls[0].call_id
@@ -326,7 +332,7 @@ def test_an_answer_comes_in_small_pieces():
 
 
 def test_without_any_question_it_introduces_itself_or_says_what_it_knows():
-    assert "small built-in demo" in asked(DemoProvider(), ModelRequest((system_message("x"),))).text
+    assert "small built-in demo" in asked(DemoProvider(), ModelRequest((SystemMessage("x"),))).text
 
 
 WORDS = st.sampled_from(

@@ -16,14 +16,18 @@ from interlock.models.json_reply import (
     JsonReply,
     parse_json_reply,
 )
-from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
+from interlock.models.message_encoding import encode_message
 from interlock.models.provider import (
+    AssistantMessage,
     FinishReason,
     ModelFault,
     ModelReply,
     ModelRequest,
     RequestedCall,
+    SystemMessage,
     ToolChoice,
+    ToolMessage,
+    UserMessage,
 )
 from tests.harness.case_tables import each_row
 from tests.harness.model_request_checks import message_faults
@@ -216,6 +220,28 @@ def test_of_both_the_tools_run_and_the_answer_waits():
     assert (reply.text, len(reply.tool_calls)) == ("", 1)
 
 
+def test_a_history_that_grows_is_put_in_this_form_once():
+    inner = Saying(*[ANSWERING] * 4)
+    provider = JsonProtocolProvider(inner)
+    history = [UserMessage("Hi")]
+    for number in range(3):
+        calls = [RequestedCall(f"c{number}", "a", "{}"), RequestedCall(f"d{number}", "b", "{}")]
+        history += [
+            AssistantMessage("", calls),
+            ToolMessage(f"c{number}", "x"),
+            ToolMessage(f"d{number}", "y"),
+        ]
+        asked(provider, ModelRequest(tuple(history), TOOLS))
+    _, *earlier = inner.requests[-2].messages
+    _, *newest = inner.requests[-1].messages
+    assert len(newest) == len(earlier) + 2
+    assert all(new is old for new, old in zip(newest, earlier, strict=False))
+    # A result that was cut since is another object, and so is the message of its turn.
+    history[2] = ToolMessage("c0", "cut")
+    asked(provider, ModelRequest(tuple(history), TOOLS))
+    assert "cut" in inner.requests[-1].messages[3].text
+
+
 def test_a_wrong_reply_is_told_to_the_model_once():
     inner = Saying("I would rather talk.", CALLING)
     reply = asked(JsonProtocolProvider(inner))
@@ -223,7 +249,7 @@ def test_a_wrong_reply_is_told_to_the_model_once():
     assert reply.usage == TokenUsage(20, 10)
     first, second = inner.requests
     assert second.messages[: len(first.messages)] == first.messages
-    said, told = map(orjson.loads, second.messages[len(first.messages) :])
+    said, told = (orjson.loads(encode_message(each)) for each in second.messages[len(first.messages) :])
     assert said == {"role": "assistant", "content": "I would rather talk."}
     assert told["role"] == "user"
     assert SAY_IT in told["content"]
@@ -245,7 +271,7 @@ def test_a_second_wrong_reply_fails_the_turn():
 def test_an_empty_reply_is_repaired_too():
     inner = Saying(ModelReply(""), ANSWERING)
     assert asked(JsonProtocolProvider(inner)).text == "It is done."
-    messages = [orjson.loads(message) for message in inner.requests[1].messages]
+    messages = [orjson.loads(encode_message(message)) for message in inner.requests[1].messages]
     assert message_faults(messages, orjson.loads) == []
 
 
@@ -254,7 +280,7 @@ def test_a_reply_that_was_cut_at_its_length_is_repaired():
         inner = Saying(ModelReply(text, finish_reason=FinishReason.length), again)
         reply = asked(JsonProtocolProvider(inner))
         assert bool(reply.tool_calls) is (again is CALLING)
-        assert "too long" in inner.requests[1].messages[-1].decode()
+        assert "too long" in inner.requests[1].messages[-1].text
 
 
 def test_a_filtered_reply_stays_what_it_is():
@@ -292,13 +318,13 @@ def told(request: ModelRequest) -> list[dict]:
     (asking,) = inner.requests
     assert asking.tools == b""
     assert asking.max_output_tokens == request.max_output_tokens
-    messages = [orjson.loads(message) for message in asking.messages]
+    messages = [orjson.loads(encode_message(message)) for message in asking.messages]
     assert message_faults(messages, orjson.loads) == []
     return messages
 
 
 def test_tools_and_the_form_stand_in_the_prompt():
-    request = ModelRequest((system_message("Be kind."), user_message("Hi")), TOOLS, max_output_tokens=7)
+    request = ModelRequest((SystemMessage("Be kind."), UserMessage("Hi")), TOOLS, max_output_tokens=7)
     prompt = told(request)[0]["content"]
     assert prompt.startswith("Be kind.\n\nAlways answer with exactly one JSON object")
     assert "- read_file: Read a file.\n" in prompt
@@ -307,23 +333,23 @@ def test_tools_and_the_form_stand_in_the_prompt():
 
 
 def test_a_required_tool_is_asked_for_in_words():
-    request = ModelRequest((user_message("Hi"),), TOOLS, ToolChoice.required)
+    request = ModelRequest((UserMessage("Hi"),), TOOLS, ToolChoice.required)
     assert "tool_calls must not be empty" in told(request)[0]["content"]
 
 
 def test_without_tools_the_model_is_told_so():
-    assert "There are no tools" in told(ModelRequest((user_message("Hi"),)))[0]["content"]
+    assert "There are no tools" in told(ModelRequest((UserMessage("Hi"),)))[0]["content"]
 
 
 def test_the_history_is_put_in_the_same_form():
     calls = [RequestedCall("c1", "read_file", '{"path":"a"}'), RequestedCall("c2", "bash", "oops")]
     history = (
-        user_message("Hi"),
-        assistant_message("", calls),
-        tool_message("c1", '{"ok":true,"stdout":"x"}'),
-        tool_message("c2", "plain"),
-        assistant_message("Done."),
-        user_message("Thanks"),
+        UserMessage("Hi"),
+        AssistantMessage("", calls),
+        ToolMessage("c1", '{"ok":true,"stdout":"x"}'),
+        ToolMessage("c2", "plain"),
+        AssistantMessage("Done."),
+        UserMessage("Thanks"),
     )
     _, *messages = told(ModelRequest(history, TOOLS))
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
@@ -345,9 +371,9 @@ def test_the_history_is_put_in_the_same_form():
 
 def test_the_last_results_come_last():
     history = (
-        user_message("Hi"),
-        assistant_message("", [RequestedCall("c1", "a", "{}")]),
-        tool_message("c1", "x"),
+        UserMessage("Hi"),
+        AssistantMessage("", [RequestedCall("c1", "a", "{}")]),
+        ToolMessage("c1", "x"),
     )
     assert "tool_results" in told(ModelRequest(history, TOOLS))[-1]["content"]
 
@@ -357,9 +383,9 @@ def test_a_history_nested_deeper_than_can_be_encoded_is_told_as_text(depth):
     """A session would else be lost: every further turn would fail on it."""
     deep = f'{{"a": {"[" * depth}{"]" * depth}}}'
     history = (
-        user_message("go"),
-        assistant_message("", [RequestedCall("c1", "read_file", deep)]),
-        tool_message("c1", f'{{"ok": false, "meta": {deep}}}'),
+        UserMessage("go"),
+        AssistantMessage("", [RequestedCall("c1", "read_file", deep)]),
+        ToolMessage("c1", f'{{"ok": false, "meta": {deep}}}'),
     )
     model = Saying(ANSWERING)
     reply = asked(JsonProtocolProvider(model), ModelRequest(history, TOOLS))

@@ -7,8 +7,16 @@ import time
 import pytest
 
 from interlock.core.errors import ConfigurationError
-from interlock.models.message_encoding import assistant_message, system_message, tool_message, user_message
-from interlock.models.provider import FinishReason, ModelFault, ModelRequest, RequestedCall
+from interlock.models.provider import (
+    AssistantMessage,
+    FinishReason,
+    ModelFault,
+    ModelRequest,
+    RequestedCall,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
 from interlock.models.script import Script, parse_script, read_script
 from interlock.models.scripted_provider import ScriptedProvider
 from tests.harness.case_tables import each_row
@@ -21,11 +29,11 @@ def scripted(text: str) -> ScriptedProvider:
 
 def after(*turns) -> ModelRequest:
     """A conversation in which the model has spoken so often."""
-    messages = [system_message("It is now."), user_message("Hello?")]
+    messages = [SystemMessage("It is now."), UserMessage("Hello?")]
     for number, calls in enumerate(turns):
-        messages.append(assistant_message("" if calls else "text", calls))
-        messages += [tool_message(call.call_id, "result") for call in calls]
-        messages += [] if calls else [user_message(f"and {number}?")]
+        messages.append(AssistantMessage("" if calls else "text", calls))
+        messages += [ToolMessage(call.call_id, "result") for call in calls]
+        messages += [] if calls else [UserMessage(f"and {number}?")]
     return ModelRequest(tuple(messages))
 
 
@@ -199,7 +207,7 @@ def test_a_fault_is_raised_once_and_the_next_try_has_the_next_item():
 
 def test_conversations_do_not_use_up_each_others_faults():
     provider = scripted("err:server\nok")
-    other = ModelRequest((user_message("Another."),))
+    other = ModelRequest((UserMessage("Another."),))
     failed(provider)
     assert failed(provider, other).fault is ModelFault.server
     assert asked(provider).text == "ok"
@@ -207,8 +215,8 @@ def test_conversations_do_not_use_up_each_others_faults():
 
 def test_the_time_in_a_system_prompt_does_not_matter():
     provider = scripted("err:server\nok")
-    failed(provider, ModelRequest((system_message("It is 10:00."), user_message("x"))))
-    assert asked(provider, ModelRequest((system_message("It is 10:01."), user_message("x")))).text == "ok"
+    failed(provider, ModelRequest((SystemMessage("It is 10:00."), UserMessage("x"))))
+    assert asked(provider, ModelRequest((SystemMessage("It is 10:01."), UserMessage("x")))).text == "ok"
 
 
 def test_a_script_that_has_ended_says_so():

@@ -1,12 +1,19 @@
 """What was said, as it is stored and as a task is to be told it."""
 
+from dataclasses import replace
+
 import pytest
 
 from interlock.core.errors import SessionNotFound
 from interlock.log.stream_appender import EventScope
+from interlock.log.task_events import TurnCompletedEvent
+from interlock.models.provider import Reasoning
+from interlock.redaction.redactor import MARK, Redactor
 from interlock.sessions.models import Role
+from interlock.sessions.storable_message import StorableMessage, make_storable
 from interlock.sessions.transcript import read_messages, read_messages_through_task, read_task_messages
 
+SECRET = "correct-horse-battery-staple"
 CALL = [{"id": "c1", "name": "current_time", "arguments": "{}"}]
 
 
@@ -88,3 +95,55 @@ async def test_erased_and_unknown_sessions_have_nothing_to_tell(store, session):
                 read(connection, session)
             with pytest.raises(SessionNotFound):
                 read(connection, "s_nobody")
+
+
+SIGNED = Reasoning("The key is in a.txt.", "thinker", '[{"signature":"c2ln"}]')
+
+
+def turn(message: StorableMessage) -> TurnCompletedEvent:
+    return TurnCompletedEvent(
+        turn=1,
+        finish_reason="tool_calls",
+        tool_calls=1,
+        input_tokens=1,
+        output_tokens=1,
+        latency_ms=1.0,
+        content=message.content,
+        calls=message.tool_calls,
+        reasoning=message.reasoning_fields(),
+    )
+
+
+async def test_reasoning_is_read_back_as_it_was_stored_and_is_content_that_can_be_erased(store):
+    identity = (await store.sessions.create(opened_by="test")).id
+    message = store.sessions.draft(Role.assistant, "", tool_calls=CALL, reasoning=SIGNED)
+    await store.log.append(identity, turn(message))
+    with store.database.reading() as connection:
+        assert [each.reasoning for each in read_messages(connection, identity)] == [SIGNED]
+        ((facts, content),) = connection.query(
+            "SELECT facts, content FROM events WHERE kind = 'turn.completed'", ()
+        )
+    assert "a.txt" in content
+    assert "a.txt" not in facts
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "stored"),
+    [
+        (SIGNED, SIGNED),
+        # A signature is over the text as it was.
+        (replace(SIGNED, text=f"It is {SECRET}."), Reasoning(f"It is {MARK}.", "thinker")),
+        (replace(SIGNED, opaque=f'[{{"data":"{SECRET}"}}]'), replace(SIGNED, opaque="")),
+        (replace(SIGNED, text="a\x00b\ud800"), None),
+    ],
+)
+def test_reasoning_is_redacted_before_it_is_stored(reasoning, stored):
+    message = make_storable(Redactor([SECRET]), Role.assistant, "", reasoning=reasoning)
+    assert message.reasoning is not None
+    assert SECRET not in str(message.reasoning_fields())
+    assert message.redacted is (reasoning is not SIGNED)
+    if stored is not None:
+        assert message.reasoning == stored
+    else:
+        assert "\x00" not in message.reasoning.text
+        message.reasoning.text.encode()

@@ -228,6 +228,11 @@ async def set_model(call: MethodCall[SessionSetModelParams]) -> Json:
     return {"session": await _shown(services, params.session_id)}
 
 
+async def compact(call: MethodCall[SessionIdParams]) -> Json:
+    await call.services.sessions.request_compaction(call.params.session_id, who=call.who)
+    return {}
+
+
 async def info(call: MethodCall[NoParams]) -> Json:
     about, models = call.services.about, call.services.models
     return {
@@ -277,4 +282,5 @@ METHODS = (
     Method("session.export", SessionIdParams, export, only_reads=True),
     Method("session.set_mode", SessionSetModeParams, set_mode, needs_modes=True),
     Method("session.set_model", SessionSetModelParams, set_model),
+    Method("session.compact", SessionIdParams, compact),
 )

@@ -34,6 +34,7 @@ const DOING = {
   why: openWhy,
   model: chooseModel,
   history: (host) => (hasWords(host) ? host.toBeginning() : host.tell(t('slash.nothing_said'))),
+  compact: compactContext,
   build: buildPlan,
   undo: undoNewest,
   cancel: cancelAll,
@@ -121,6 +122,12 @@ async function chooseModel({ chooseModel: choose, model, tell }, wanted) {
   if (!names.includes(wanted)) return tell(t('slash.no_model', { model: wanted, names: names.join(', ') }));
   await choose(wanted);
   return tell(t('slash.model_chosen', { model: wanted }));
+}
+
+async function compactContext(host) {
+  if (!hasWords(host)) return host.tell(t('slash.nothing_said'));
+  await api.request('session.compact', { session_id: host.chat.id });
+  return host.tell(t('slash.compact_requested'));
 }
 
 /** The newest plan counts alone: an older one has been moved on from. */

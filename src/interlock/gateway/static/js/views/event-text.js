@@ -44,6 +44,8 @@ const WORDS = {
   'circuit.half_open': (p) => [t('event.circuit.half_open', { what: circuitOf(p) }), ''],
   'circuit.closed': (p) => [t('event.circuit.closed', { what: circuitOf(p) }), ''],
   'model.tool_choice_refused': (p) => [t('event.tool_choice_refused', { model: p.model, choice: p.tool_choice }), short(p.error ?? '')],
+  'turn.discarded': (p) => [t('event.discarded', { n: formatNumber(p.turn) }), short(p.error ?? '')],
+  'model.fallback': (p) => [t('event.fallback', { model: p.to_model }), short(`${p.from_model}: ${p.error ?? ''}`)],
   'context.compacted': (p) => [t('event.compacted'),
     t('event.compacted.by', { before: formatNumber(p.tokens_before), after: formatNumber(p.tokens_after) })],
   'session.created': (p) => [t('event.session.created'), `${p.mode} · ${p.opened_by}`],
