@@ -141,16 +141,6 @@ test('a refusal is never marked as done, in whatever order it is told of', () =>
   }
 });
 
-test('an answer that broke off leaves its place to the next, live and told again', () => {
-  const broke = { ...event('turn.discarded', 't', { turn: 1 }, { event_id: 'e' }), seq: 2 };
-  const shown = ({ entries }) => entries[0].blocks.map((block) => block.text ?? block.kind);
-  const [started] = stories().live[0];
-  const partly = reduceAll(emptyState('s'), [started, chunk(1, 0, 'Half an '), chunk(1, 8, 'ans'), broke, chunk(1, 0, '')]);
-  assert.deepEqual(shown(partly), ['turn.discarded', '']);
-  assert.deepEqual(shown(reduceAll(partly, [chunk(1, 0, 'The '), chunk(1, 4, 'whole.', 3)])), ['turn.discarded', 'The whole.']);
-  assert.deepEqual(shown(reduceAll(emptyState('s'), [started, broke, chunk(1, 0, 'The whole.', 3)])), ['turn.discarded', 'The whole.']);
-});
-
 test('a retry is noted before the text that comes again, and a text that is given up leaves nothing', () => {
   const retry = event('retry.scheduled', 't', {}, { event_id: 'e' });
   const shown = ({ entries }) => entries[0].blocks.map((block) => block.text ?? block.kind);
@@ -168,4 +158,14 @@ test('a refusal belongs to the task that its frame names, whichever has a call o
   const begun = ['a', 'b'].map((task) => event('task.started', task, { mode: 'chat' }));
   const state = reduceAll(emptyState('s'), numbered([...begun, denial('b')]));
   assert.deepEqual(state.entries.map(({ id, blocks }) => [id, blocks.length]), [['a', 0], ['b', 1]]);
+});
+
+test('an answer that broke off leaves its place to the next, live and told again', () => {
+  const broke = (seq) => frameOf('event', { kind: 'turn.discarded', task_id: 't', time_us: 2, event_id: 'e', payload: { turn: 1 } }, seq);
+  const started = frameOf('event', { kind: 'task.started', task_id: 't', time_us: 1, payload: { mode: 'chat' } }, 1);
+  const live = [started, chunk(1, 0, 'Half an '), chunk(1, 8, 'ans'), broke(2), chunk(1, 0, 'The whole.'), chunk(1, 10, '', 3)];
+  const whole = reduceAll(emptyState('s'), live);
+  const task = whole.entries.find((entry) => entry.id === 't');
+  assert.deepEqual(task.blocks.map((block) => block.text ?? block.kind), ['turn.discarded', 'The whole.']);
+  assert.deepEqual(reduceAll(emptyState('s'), [started, broke(2), chunk(1, 0, 'The whole.', 3)]), whole);
 });

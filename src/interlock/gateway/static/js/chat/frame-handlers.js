@@ -251,6 +251,13 @@ function withNote(task, note) {
   return task.blocks.toSpliced(at, 0, note);
 }
 
+/** What was shown of an answer is void: the next one takes its place. */
+const discarded = (state, data) => taskNote(onTask(withoutTurn)(state, data), data);
+
+function withoutTurn(task, { payload }) {
+  return openText(task)?.turn === payload.turn ? { ...task, blocks: task.blocks.slice(0, -1) } : task;
+}
+
 function sessionNote(state, { kind, payload, event_id: id, time_us: timeUs }) {
   return { ...state, entries: [...state.entries, { type: 'note', key: `n${id}`, kind, payload, timeUs }] };
 }
@@ -356,7 +363,7 @@ const EVENTS = {
   'ask_user.expired': (state, data) =>
     closedQuestion(state, data, { status: 'expired', reason: data.payload.reason ?? '', who: data.payload.who ?? '' }),
   'plan.build_started': planBuilt,
-  'turn.discarded': taskNote,
+  'turn.discarded': discarded,
   'model.fallback': taskNote,
   'retry.scheduled': taskNote,
   'retry.exhausted': taskNote,
