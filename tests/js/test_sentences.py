@@ -32,7 +32,7 @@ from interlock.config.image import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ErrorClass, ErrorCode
-from interlock.gates.gate import GateContext, ToolCall, judge, task_cancelled_refusal
+from interlock.gates.gate import CallContext, ToolCall, judge, task_cancelled_refusal
 from interlock.gates.mcp_administration import McpAdministration
 from interlock.gateway.auth import REASONS
 from interlock.policy.authority import compile_authority
@@ -183,7 +183,7 @@ def test_every_refusal_by_the_gate_has_its_chinese(registry):
 
     async def refusals():
         for name, authority in [("x", none), ("x", some), ("write_fil", some), ("mcp__s__listed", some)]:
-            refusal = await judge(ToolCall("c", name, {}), authority, registry, GateContext("s"))
+            refusal = await judge(ToolCall("c", name, {}), authority, registry, CallContext("s"))
             yield from_refusal(refusal)
 
     def from_refusal(refusal):

@@ -6,7 +6,7 @@ Text deltas are emitted before they are stored, as (turn, offset). Every other e
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -72,10 +72,14 @@ class AskUser:
 
 @dataclass(frozen=True, slots=True)
 class RetryAnnounced:
-    """The model request failed and will be repeated after so many seconds."""
+    """The model request failed and will be repeated after so many seconds, or by another model at once."""
 
     delay_seconds: float
     sentence: str
+
+    @classmethod
+    def by_another(cls, error: str, model: str) -> Self:
+        return cls(0, f"{error}; continuing with the model '{model}'")
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ class ModelTurnRunner:
         self._use(self._provider_of(model))
         after = self._provider.name
         self._append(ModelFallback(from_model=before, to_model=after, error_class=fault, error=str(error)))
-        emit(RetryAnnounced(0, f"{error}; continuing with the model '{after}'"))
+        emit(RetryAnnounced.by_another(str(error), after))
         return self._limits.use_model(after)
 
     async def summarize(self, messages: Sequence[ChatMessage], *, budget_tokens: int) -> Summary | None:

@@ -112,6 +112,8 @@ class AgentEventReader:
                 self._is_cut_off = payload["finish_reason"] == "length"
             case "retry.scheduled":
                 yield RetryAnnounced(payload["delay_seconds"], payload.get("error") or "")
+            case "model.fallback":
+                yield RetryAnnounced.by_another(payload.get("error") or "", payload["to_model"])
             case "agent.failed":
                 self._limit = payload["error_class"] if payload["error_class"] in LIMIT_NAMES else ""
             case "task.waiting":

@@ -95,7 +95,8 @@ class TerminalView:
             case TurnCompleted():
                 self._end_turn(event)
             case RetryAnnounced():
-                self._writer.line(f"  ({event.sentence}; retrying in {event.delay_seconds:g} s)", _DIM)
+                when = f"; retrying in {event.delay_seconds:g} s" if event.delay_seconds else ""
+                self._writer.line(f"  ({event.sentence}{when})", _DIM)
             case TaskEnded(status=status, sentence=sentence):
                 self.told_end = True
                 if sentence:
