@@ -215,6 +215,8 @@ class SessionFeed(Generic[T]):
         self._reading: asyncio.Task[None] | None = None
         self._is_open = False
         self._may_have_grown = False
+        # The log has, or is being read for, entries that were not published.
+        self._is_behind = False
         # The running task, its last completed turn and the calls of that without a result, as published.
         self._task: str | None = None
         self._turn = 0
@@ -356,9 +358,10 @@ class SessionFeed(Generic[T]):
 
     async def _read_on(self) -> None:
         while self._may_have_grown:
-            self._may_have_grown = False
+            self._may_have_grown, self._is_behind = False, True
             try:
                 await self._deliver_stored()
+                self._is_behind = False
                 self._deliver_text()
             except StoreError as error:
                 _log.warning("session_not_read", session_id=self.session_id, error=str(error))
@@ -369,6 +372,8 @@ class SessionFeed(Generic[T]):
         self._reading = None
 
     async def _pause(self) -> None:
+        # Text goes on meanwhile.
+        self._is_behind = False
         await asyncio.sleep(PAUSE_SECONDS)
         self._may_have_grown = True
 
@@ -411,7 +416,8 @@ class SessionFeed(Generic[T]):
 
     def _is_due(self, text: _GrowingText) -> bool:
         """Whether everything before the text was published, and the text is not stored yet."""
-        return text.task_id == self._task and text.turn > self._turn and not self._open_calls
+        is_next = text.task_id == self._task and text.turn > self._turn and not self._open_calls
+        return is_next and not self._is_behind and not self._may_have_grown
 
     def _deliver_text(self) -> None:
         self._text_is_due = False

@@ -1,6 +1,7 @@
 """A feed: what this process writes comes at once, all else from the log; nothing twice, nothing missed."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 
 import pytest
@@ -242,6 +243,27 @@ async def test_a_stored_answer_replaces_what_was_shown_of_its_turn(store, proces
     chunks = [item.data for item in subscriber.items if item.type is FeedItemType.stream_chunk]
     assert [(each["offset"], each["content"]) for each in chunks] == [(0, "Hello"), (5, " you")]
     assert late.text() == (await process.follow(session, after=0)).text() == "Hello you"
+
+
+async def test_a_text_waits_for_the_turn_before_it_while_the_log_is_read(store, process, monkeypatch):
+    session = await new_session(store)
+    subscriber = await process.follow(session, after=1)
+    await process.log.append(session, started(), scope=TASK)
+    await until(lambda: subscriber.numbers == [2])
+
+    def slow(connection, session_id, **where):
+        time.sleep(0.2)
+        return read(connection, session_id, **where)
+
+    read = follow.read_entries
+    monkeypatch.setattr(follow, "read_entries", slow)
+    # What another process wrote makes the feed read.
+    await store.log.append(session, renamed())
+    await process.log.append(session, turn(1, "One"), scope=TASK)
+    process.live.publish(task_of(session), TextDelta(2, 0, "Two"))
+    await until(lambda: subscriber.text(2) == "Two")
+    chunks = [item for item in subscriber.items if item.type is FeedItemType.stream_chunk]
+    assert [(item.data["turn"], item.data["content"]) for item in chunks] == [(1, "One"), (2, "Two")]
 
 
 async def test_a_kept_text_and_a_closing_answer_have_a_turn_of_their_own(store, process):
