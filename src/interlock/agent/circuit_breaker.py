@@ -25,8 +25,6 @@ PROBE_WAIT_SECONDS = 1.0
 PROBE_LOST_SECONDS = 600.0
 MAX_CIRCUITS = 4096
 
-# Faults of the request or the answer: they say nothing about the next request.
-_OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.too_long, ModelFault.validation})
 _OF_THE_TOOL = frozenset({ErrorClass.tool_exec, ErrorClass.timeout, ErrorClass.unknown})
 _WAS_STOPPED = frozenset({ErrorCode.CANCELLED, ErrorCode.INTERRUPTED})
 
@@ -119,7 +117,8 @@ class CircuitBreakers:
         return max(0.0, math.ceil((circuit.open_until - self._clock()) * 100) / 100)
 
     def failed(self, permit: Permit, error_class: str, reason: str = "") -> tuple[CircuitOpened, ...]:
-        if error_class in _OF_THE_REQUEST:
+        if error_class in ModelFault.__members__ and ModelFault(error_class).is_of_the_request:
+            # It says nothing about the next request.
             self.released(permit)
             return ()
         circuit = self._circuits.setdefault(permit.key, _Circuit())
