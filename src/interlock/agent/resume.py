@@ -1,7 +1,7 @@
 """Reads the state of a task when it is resumed: messages, usage so far, and the outcome of calls.
 
 A call without a result in the transcript is either run now, or answered with its recorded outcome. A call
-that may have changed something never runs twice: if its outcome is unknown, the model is told so.
+that may have changed something never runs twice: if its outcome is unknown, its result says so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -238,7 +238,7 @@ def changes_kernel(command: ExtractedCommand, line: ParsedArguments) -> bool:
 
 
 def changes_network(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    """What only shows the state of the network is left alone."""
+    """What only shows the state of the network passes."""
     first, following = "".join(line.operands[:1]), line.operands[1:]
     match command.name:
         case "ip":
@@ -318,7 +318,7 @@ def becomes_root(command: ExtractedCommand, line: ParsedArguments) -> bool:
 
 
 def changes_accounts(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    """What only shows or checks something is left alone."""
+    """What only shows or checks something passes."""
     match command.name:
         case "passwd":
             return not (line.has("S", "status") and line.letters <= {"S", "a"})

@@ -304,7 +304,7 @@ function undone(state, data) {
   return sessionNote(changed, { ...data, kind: isRedo ? 'redo.finished' : data.kind });
 }
 
-/** Only what was restored is taken back, and can be redone; what was left can be tried again. */
+/** Only what was restored is undone, and can be redone; the rest can be tried again. */
 function afterUndo({ undos }, { undo_id: id, restored = [], left = [] }) {
   return { undos: restored.length ? [...undos, id] : undos, canUndo: left.length > 0 };
 }

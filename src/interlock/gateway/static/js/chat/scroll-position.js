@@ -1,4 +1,4 @@
-/** Where the reader is in the stream: at its end, and then kept there, or somewhere above, and then left alone. */
+/** The reader's position in the stream: kept at its end, or not moved where it is above. */
 
 const NEAR_PX = 60;
 const ABOVE_PX = 12;
