@@ -25,7 +25,12 @@ from interlock.models.provider import FinishReason, ModelReply, RequestedCall
 from interlock.questions.rows import Question, QuestionStatus, questions_of
 from interlock.redaction.redactor import MARK
 from interlock.sessions.models import Message, Role
-from interlock.sessions.transcript import has_own_context, read_messages_through_task, read_task_messages
+from interlock.sessions.transcript import (
+    has_own_context,
+    is_subtask,
+    read_messages_through_task,
+    read_task_messages,
+)
 from interlock.tools.tool import REPEATABLE
 
 READ_OWN = """
@@ -54,7 +59,7 @@ WHERE a.stream = ? AND a.kind = 'agent.started' AND a.seq > ? AND {IS_MILESTONE}
 LIMIT 1
 """  # noqa: S608 - a constant
 COMPACTIONS = f"""
-SELECT kind, facts, content FROM events
+SELECT kind, facts, content, task FROM events
 WHERE stream = ? AND {IS_MILESTONE} AND kind IN ('context.compacted', 'context.compact_requested')
 ORDER BY +seq
 """  # noqa: S608 - a constant
@@ -153,20 +158,25 @@ def read_resume_state(
 ) -> ResumeState:
     """Read the state. A first attempt has no history: the log is not read for it."""
     messages = read_messages_through_task(connection, session_id, task)
-    compactions, is_wanted = _last_compactions(connection, session_id)
-    task_history = read_task_history(connection, session_id, task) if attempt > 1 else TaskHistory()
     is_part = task is not None and has_own_context(connection, session_id, task)
+    compactions, is_wanted = _last_compactions(connection, session_id, task if is_part else None)
+    task_history = read_task_history(connection, session_id, task) if attempt > 1 else TaskHistory()
     entered = attempt == 1 and _has_entered_coding(connection, session_id)
     return ResumeState(tuple(messages), task_history, compactions, is_wanted, is_part, entered)
 
 
 def _last_compactions(
-    connection: DbConnection, session_id: str
+    connection: DbConnection, session_id: str, delegated: str | None
 ) -> tuple[tuple[tuple[int, str], ...], bool]:
-    """A cut adds to the summary before it; an erased summary counts as a cut."""
+    """A cut adds to the summary before it; an erased summary counts as a cut.
+
+    Those of the session's own conversation, or of one delegated task with a context of its own.
+    """
     last: tuple[tuple[int, str], ...] = ()
     is_wanted = False
-    for kind, facts, content in connection.query(COMPACTIONS, (session_id,)):
+    for kind, facts, content, task in connection.query(COMPACTIONS, (session_id,)):
+        if is_subtask(task) if delegated is None else task != delegated:
+            continue
         is_wanted = kind != "context.compacted"
         if is_wanted:
             continue

@@ -165,9 +165,10 @@ class GroupCommitWriter(Generic[Unit]):
             connection = self._connection
             if connection is not None and connection is not self._has_wal and reserve.grow_wal():
                 self._has_wal = connection
-            if not isinstance(units[0].error, StoreFull):
-                return
         for unit in units:
+            # Units that were committed one by one may have ended differently.
+            if has_room and not isinstance(unit.error, StoreFull):
+                continue
             if unit.on_full_disk:
                 self._commit_from_reserve(unit, reserve)
             elif not has_room:

@@ -137,6 +137,9 @@ def _message(header: EventHeader, payload: dict[str, Any]) -> EntryMessage | Non
     """The message that an event appended. The payload keeps the facts: the rest is the message's."""
     if header.kind == TurnCompletedEvent.kind:
         said, calls = payload.pop("content", ""), payload.pop("calls", None) or []
+        if isinstance(reasoning := payload.get("reasoning"), dict):
+            # The part that only its provider can read.
+            reasoning.pop("opaque", None)
         return EntryMessage(Role.assistant, said, calls, None, turn=payload["turn"])
     if header.kind != MessageAppended.kind:
         result = payload.pop("result", None)

@@ -21,6 +21,7 @@ from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, LogEntry, entry_of_event, read_entries, read_head, read_heads
 from interlock.feed.frames import FeedItem
 from interlock.feed.render import render_entry, render_text
+from interlock.log.event import IS_MILESTONE
 from interlock.log.read import FROM_TASK
 from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended
 from interlock.runtime.live_stream import LiveStream, RunningText
@@ -41,10 +42,13 @@ MAX_TEXT_CHARS = 64 * 1024 * 1024
 
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
 # The last task to start, if it has not ended, and its last turn.
-LAST_TASK = """
-SELECT task, kind FROM events
-WHERE stream = ? AND kind IN ('task.started', 'task.finished', 'task.cancelled') ORDER BY seq DESC LIMIT 1
-"""
+LAST_TASK = f"""
+SELECT task, kind FROM events WHERE stream = ? AND seq = (SELECT max(seq) FROM (
+    SELECT max(seq) AS seq FROM events WHERE stream = ? AND kind = 'task.started' AND {IS_MILESTONE}
+    UNION ALL SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.finished' AND {IS_MILESTONE}
+    UNION ALL SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.cancelled' AND {IS_MILESTONE}
+) AS ends)
+"""  # noqa: S608 - constants
 LAST_TURN = f"SELECT facts {FROM_TASK} AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1"
 
 
@@ -263,6 +267,7 @@ class SessionFeed(Generic[T]):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait({task})
+        self._reading = None
 
     # -- messages --
 
@@ -321,8 +326,9 @@ class SessionFeed(Generic[T]):
         known.add(text)
         if self._is_due(known):
             self._text_grew()
-        elif message.is_remote:
-            # The log says which turn it belongs to, or how it ended.
+        elif message.is_remote and self._reading is None:
+            # The log says which turn it belongs to, or how it ended. A read that has begun publishes the
+            # text when it ends: to read again for each delta would never end.
             self.wake()
 
     def _text_grew(self) -> None:
@@ -397,8 +403,12 @@ class SessionFeed(Generic[T]):
             self._task, self._turn = task, 0
         if said is not None and said.role == "tool":
             self._open_calls.discard(said.tool_call_id or "")
+        text = self._text
         if entry.kind in {"task.finished", "task.cancelled"}:
             self._task = self._text = None
+        elif entry.kind == "turn.discarded":
+            if text is not None and (text.task_id, text.turn) == (task, entry.payload["turn"]):
+                self._text = None
         elif said is not None and said.role == "assistant":
             if task == self._task and entry.kind == "turn.completed":
                 self._turn = said.turn
@@ -440,7 +450,7 @@ class SessionFeed(Generic[T]):
 
 
 def _running_task(connection: DbConnection, session_id: str) -> tuple[str | None, int]:
-    for task, kind in connection.query(LAST_TASK, (session_id,)):
+    for task, kind in connection.query(LAST_TASK, (session_id,) * 4):
         if kind == "task.started":
             turns = connection.query(LAST_TURN, (session_id, task))
             return str(task), int(orjson.loads(turns[0][0]).get("turn", 0)) if turns else 0

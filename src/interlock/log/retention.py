@@ -251,7 +251,8 @@ def _erasing(
         told = LogErased(
             who=BY_AGE,
             of=stream,
-            before_us=before_us,
+            # An event may be newer than the end of its task: a reply that failed, another clock.
+            before_us=max(before_us, max(row[1] for row in rows) + 1),
             events=len(rows),
             messages=len(texts),
             ranges=number_ranges(seq for _, seq in erased),

@@ -202,7 +202,7 @@ class ContextCompacted(Event):
 
     kind = "context.compacted"
     erasable = ("summary",)
-    outside = ()
+    outside = ("agent", "actor")
     through_seq: int
     tokens_before: int
     tokens_after: int

@@ -8,7 +8,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.core.errors import PreconditionFailed, SessionNotFound, StatementRefused, StoreError
+from interlock.core.errors import (
+    PreconditionFailed,
+    SessionNotFound,
+    StatementRefused,
+    StoreConflict,
+    StoreError,
+)
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, RetryTransaction
 from interlock.db.group_commit import GroupCommitWriter, WriteUnit
@@ -250,6 +256,11 @@ class EventLog:
             unit.fail(error)
         except (StoreError, RetryTransaction):
             raise
+        except StoreConflict as error:
+            if unit.work is None:
+                # Adding drafts flushes what earlier units queued: the conflict is not this unit's own.
+                raise
+            unit.fail(error)
         except Exception as error:  # noqa: BLE001 - it is this unit's own and goes to its caller
             unit.fail(error)
 

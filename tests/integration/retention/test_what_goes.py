@@ -2,6 +2,7 @@
 
 from interlock.agent.context import ModelContext
 from interlock.config.modes import ToolMode
+from interlock.log.channel_events import ReplyFailed
 from interlock.log.kinds import ToolCallFailed
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.sessions.models import Role
@@ -42,6 +43,18 @@ async def test_a_task_is_as_old_as_its_end(archive):
     assert (await archive.sweep()).messages == 0
     assert len(await archive.words(session)) == 4
     assert (await archive.sweep(days=28)).messages == 4
+    assert archive.faults() == []
+
+
+async def test_an_event_that_is_newer_than_its_tasks_end_is_covered_by_the_erasure(archive):
+    """A reply that failed days later belongs to the task, and verify compares its own time."""
+    session = await archive.session(60)
+    task = await archive.task(session, 50)
+    archive.clock.days_ago(0)
+    failed = ReplyFailed(channel="telegram", chat="1", task_id=task.id, reason="the bot was blocked")
+    await archive.store.log.append(session, failed, scope=task.scope)
+    assert (await archive.sweep()).events
+    assert "reply.failed" not in archive.left(session, task.id)
     assert archive.faults() == []
 
 

@@ -112,6 +112,9 @@ class AgentEventReader:
                 self._is_cut_off = payload["finish_reason"] == "length"
             case "retry.scheduled":
                 yield RetryAnnounced(payload["delay_seconds"], payload.get("error") or "")
+            case "turn.discarded":
+                if payload["turn"] == self._turn:
+                    self._text = ""
             case "model.fallback":
                 yield RetryAnnounced.by_another(payload.get("error") or "", payload["to_model"])
             case "agent.failed":

@@ -145,7 +145,7 @@ class Composer extends PageElement {
   }
 
   #list(items) {
-    return html`<ul class="suggestions" id="composer-options" role="listbox" aria-label=${t('slash.list')}>
+    return html`<ul class="suggestions" id="composer-options" role="listbox" tabindex="0" aria-label=${t('slash.list')}>
       ${items.map(
         (item, number) => html`<li
           role="option"
