@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from interlock.feed.frames import FEED_ITEM_DATA_TYPES
 from interlock.gateway.methods import ALL
+from interlock.gateway.protocol import SESSION_CHANGED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 ROWS = {
@@ -74,10 +75,13 @@ def _fitting(schema: Json) -> st.SearchStrategy[Any]:
 
 def must_fit(frame: Json) -> None:
     """Every frame that a server sends, by the page and by the types."""
-    assert set(frame) == {"type", "id", "session_id", "seq", "data"}, frame
+    assert set(frame) == {"type", "id", "session_id", "seq", "task_id", "data"}, frame
     kind, data = frame["type"], frame["data"]
     assert frame["seq"] is None or (type(frame["seq"]) is int and frame["session_id"]), frame
     if kind == "response":
+        return
+    if kind == SESSION_CHANGED:
+        assert set(data) == {"session"}, frame
         return
     declared = FIELDS[kind]
     assert declared.__required_keys__ <= set(data) <= set(declared.__annotations__), frame

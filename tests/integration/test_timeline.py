@@ -269,7 +269,7 @@ async def test_facts_that_are_odd_do_not_stop_the_tree(store, writer):
     (root,) = told(store, task_id="t_1").roots
     assert "tokens" not in only([root], "task.started")
     payloads = [node["payload"] for node in every([root])]
-    said = {"content": "", "calls": None}
+    said = {"content": "", "calls": None, "reasoning": None}
     assert said in payloads
     assert {"facts": [1], **said} in payloads
     assert only([root], "turn.completed", 0)["duration_ms"] >= 0

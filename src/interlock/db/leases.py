@@ -31,11 +31,12 @@ LOOK_SECONDS = 0.5
 # Separates a holder's name from the name of its process's lock.
 _UNDER = " under "
 
-# A lease that would last too long was taken by another clock, and is none.
+# A lease that would last too long was taken by another clock: others may take it. Until one does, its
+# holder keeps it, and renews it by the present clock.
 LIVE = "expires_ms > {LEASE_MS} AND expires_ms <= {LAST_LEASE_MS}"
 IS_LIVE = f"SELECT 1 FROM leases WHERE name = ? AND {LIVE}"  # noqa: S608 - a constant
 # With a lock on the row: until the commit no other holder can take the lease.
-IS_HELD = f"SELECT 1 FROM leases WHERE name = ? AND token = ? AND {LIVE} {{FOR_SHARE}}"  # noqa: S608
+IS_HELD = "SELECT 1 FROM leases WHERE name = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}"
 
 # A token begins at the database's time, so that one from before a restore never occurs again.
 TAKE = """
@@ -46,7 +47,9 @@ SET token = CASE WHEN leases.token < excluded.token THEN excluded.token ELSE lea
 WHERE leases.expires_ms <= {LEASE_MS} OR leases.expires_ms > {LAST_LEASE_MS}
 RETURNING token
 """
-RENEW = f"UPDATE leases SET expires_ms = {{LEASE_MS}} + ? WHERE name = ? AND token = ? AND {LIVE}"  # noqa: S608
+RENEW = """
+UPDATE leases SET expires_ms = {LEASE_MS} + ? WHERE name = ? AND token = ? AND expires_ms > {LEASE_MS}
+"""
 RELEASE = "UPDATE leases SET expires_ms = 0 WHERE name = ? AND token = ?"
 HOLDER = "SELECT holder, token FROM leases WHERE name = ?"
 
