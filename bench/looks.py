@@ -58,7 +58,7 @@ def looks(chosen: Chosen) -> dict[str, Look]:
         "open a session: what happened last": lambda db: read_entries(
             db, long, after=_seq(db) - 200, through=LAST, limit=200
         ),
-        "open a session: the task that runs": lambda db: db.query(LAST_TASK, (long,)),
+        "open a session: the task that runs": lambda db: db.query(LAST_TASK, (long,) * 4),
         "read a page of messages": lambda db: read_messages(db, long, chosen.message_seq, 200),
         "the newest event of all": lambda db: db.query(NEWEST),
         "tasks list, the newest 50": lambda db: db.query(
