@@ -3,6 +3,9 @@ message."""
 
 from collections.abc import AsyncGenerator
 
+from interlock.agent.resume import read_resume_state
+from interlock.log.stream_appender import EventScope
+from interlock.log.task_events import ContextCompacted
 from interlock.models.provider import ModelReply, ModelRequest, ModelStreamItem
 from tests.integration.agent.test_model_faults import DOWN, Answering, payloads
 
@@ -115,3 +118,12 @@ async def test_without_a_model_that_writes_it_is_cut_and_with_nothing_older_it_i
     await harness.run(session, "question 1", model)
     (compaction,) = payloads(harness, session, "context.compacted")
     assert (compaction["summary"], compaction["model"]) == ("", "")
+
+
+async def test_a_delegated_tasks_summary_does_not_replace_its_parents(sqlite_store):
+    session = (await sqlite_store.sessions.create(opened_by="test")).id
+    for task, through, summary in (("t_1", 5, "the parent's"), ("t_1.a", 9, "the child's")):
+        compacted = ContextCompacted(through_seq=through, tokens_before=9, tokens_after=1, summary=summary)
+        await sqlite_store.log.append(session, compacted, scope=EventScope(task))
+    state = await sqlite_store.database.read(lambda db: read_resume_state(db, session, "t_1", 1))
+    assert state.compactions == ((5, "the parent's"),)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,13 @@ from interlock.feed.follow import FeedHub
 from interlock.feed.frames import FeedItemType
 from interlock.log.kinds import SessionRenamed
 from interlock.log.stream_appender import EventScope
-from interlock.log.task_events import TaskCancelled, TaskFinished, TaskStarted, TurnCompletedEvent
+from interlock.log.task_events import (
+    TaskCancelled,
+    TaskFinished,
+    TaskStarted,
+    TurnCompletedEvent,
+    TurnDiscarded,
+)
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
 from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended
@@ -365,3 +372,49 @@ async def test_what_was_rolled_back_is_handed_over_to_nobody(store, process):
         (False, 4, "task.cancelled"),
         (True, 2, "session.renamed"),
     ]
+
+
+async def test_text_of_another_process_that_comes_during_a_read_begins_no_further_read(
+    store, process, monkeypatch
+):
+    session = await new_session(store)
+    await store.log.append(session, started(), scope=TASK)
+    subscriber = await process.follow(session, after=0)
+    reads, read = [], follow.SessionFeed._read
+
+    async def slow(feed, after, through):
+        reads.append(after)
+        found = await read(feed, after, through)
+        # Each read lasts until another delta has come.
+        process.bus._deliver(
+            TextAppended(session, "t_1", 1, len(reads) - 1, "x", is_remote=True),
+        )
+        return found
+
+    monkeypatch.setattr(follow.SessionFeed, "_read", slow)
+    process.bus._deliver(LogAppended(session))
+    await until(lambda: subscriber.text() == "x")
+    await asyncio.sleep(0.1)
+    assert len(reads) == 1
+
+
+async def test_a_discarded_text_is_shown_to_nobody_who_comes_later(store, process):
+    session = await new_session(store)
+    await process.log.append(session, started(), scope=TASK)
+    first = await process.follow(session, after=0)
+    process.live.publish(task_of(session), TextDelta(1, 0, "half"))
+    await until(lambda: first.text() == "half")
+    discarded = TurnDiscarded(turn=1, error_class="network", error="it broke off")
+    await process.log.append(session, discarded, scope=TASK)
+    await until(lambda: first.numbers[-1] == 3)
+    assert (await process.follow(session, after=0)).text() == ""
+
+
+async def test_what_only_a_models_provider_can_read_is_not_shown(store, process):
+    session = await new_session(store)
+    subscriber = await process.follow(session, after=0)
+    reasoning = {"text": "hm", "model": "m", "opaque": "signed"}
+    await process.log.append(session, replace(turn(1, "Hello"), reasoning=reasoning), scope=TASK)
+    await until(lambda: subscriber.numbers == [1, 2])
+    shown = [item.data["payload"] for item in subscriber.items if "payload" in item.data]
+    assert shown[-1]["reasoning"] == {"text": "hm", "model": "m"}

@@ -139,3 +139,10 @@ def test_the_turns_of_another_task_begin_anew_and_those_of_a_subtask_are_its_own
     first = read(turn(1, "One"), done(), turn(1, "Two"), done())
     assert [event.text for event in first if isinstance(event, TextDelta)] == ["One", "Two"]
     assert read(turn(1, "Inside", task="t_1.child")) == []
+
+
+def test_the_text_of_a_discarded_turn_is_no_turns_text():
+    asked_again = read(
+        live(0, "I will"), entry("turn.discarded", {"turn": 1}), turn(1, "", "c1"), result("c1")
+    )
+    assert TurnCompleted(1, "", 1, 3, 4) in asked_again
