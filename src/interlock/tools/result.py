@@ -67,6 +67,10 @@ class ToolResult:
     # The tool itself masked a secret in it, before the runner redacts.
     redacted: bool = False
 
+    @classmethod
+    def failed(cls, failure: ToolFailure, *, redacted: bool = False) -> "ToolResult":
+        return cls(exit_code=1, failure=failure, redacted=redacted)
+
     @property
     def ok(self) -> bool:
         return self.failure is None

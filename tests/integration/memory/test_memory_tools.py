@@ -6,12 +6,13 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import merge_payload
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits
 from interlock.policy.policy_fields import FsPolicy, MemoryPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
+from interlock.tools.tool import ToolContext
 from interlock.wiring import build_registry, memory_services
 from tests.harness.store import StoreHarness
 from tests.integration.memory.conftest import SECRET
@@ -37,7 +38,7 @@ class Tools:
             )
         )
         call = ToolCall("call_1", name, arguments)
-        return await self.runner.call(call, authority, CallContext(self.session_id))
+        return await self.runner.call(call, authority, ToolContext(self.session_id))
 
     async def ok(self, name: str, **arguments):
         result = await self.call(name, **arguments)

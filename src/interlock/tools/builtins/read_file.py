@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.file_io import OpenFile, open_file
 from interlock.sandbox.hard_link_check import HardLinkCheck
-from interlock.sandbox.page_cache_reader import CachedFile, find_cached
+from interlock.sandbox.page_cache_reader import find_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, integer_schema
 from interlock.tools.files.cursor import (
@@ -35,10 +36,7 @@ MAX_OFFSET = 2**53
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A judged call. `file` is what the cache had when the path was judged."""
-
     place: ResolvedPath
-    file: CachedFile | None
     offset: int | None
     limit_bytes: int | None
     start_line: int | None
@@ -92,18 +90,22 @@ class ReadFileTool(ReadingTool[_Plan]):
             "required": ["path"],
         }
 
-    def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan | None:
-        found = find_cached(PathResolver(context.profile), arguments["path"])
-        return found and _plan(*found, arguments, context)
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan | ToolResult:
+        """A small cached file is read at once, without a thread and with a single commit."""
+        resolver = PathResolver(context.profile)
+        found = find_cached(resolver, arguments["path"])
+        if found is None:
+            return await super().prepare(arguments, context)
+        place, file = found
+        plan = _plan(place, arguments, context)
+        if file is not None:
+            # `execute` reports the error.
+            with suppress(ToolError):
+                return self._read(file, plan, resolver.shown(place), context)
+        return plan
 
     def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        return _plan(resolver.find(arguments["path"]), None, arguments, context)
-
-    def at_once(self, prepared: _Plan, context: ToolContext) -> ToolResult | None:
-        if prepared.file is None:
-            return None
-        shown = PathResolver(context.profile).shown(prepared.place)
-        return self._read(prepared.file, prepared, shown, context)
+        return _plan(resolver.find(arguments["path"]), arguments, context)
 
     def subject(self, plan: _Plan, resolver: PathResolver) -> str:
         return resolver.shown(plan.place)
@@ -202,12 +204,9 @@ class _Begin:
         return {"offset": page.end, "line": line, **asked}
 
 
-def _plan(
-    place: ResolvedPath, file: CachedFile | None, arguments: Mapping[str, Any], context: ToolContext
-) -> _Plan:
+def _plan(place: ResolvedPath, arguments: Mapping[str, Any], context: ToolContext) -> _Plan:
     plan = _Plan(
         place=place,
-        file=file,
         offset=arguments.get("offset"),
         limit_bytes=arguments.get("limit_bytes"),
         start_line=arguments.get("start_line"),

@@ -63,7 +63,7 @@ class FileTool(BaseTool, Generic[Plan]):
     def subject(self, plan: Plan, resolver: PathResolver) -> str:
         """What the call is about, for error messages."""
 
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Plan:
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Plan | ToolResult:
         resolver = PathResolver(context.profile)
 
         def judge() -> Plan:
