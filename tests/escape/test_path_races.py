@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from interlock.config.protected_names import PROTECTED_NAMES
+from interlock.core import files
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.sandbox import file_io, linux_fs
+from interlock.core.files import rename_noreplace
 from interlock.sandbox.directory_walk import EntryKind, walk
 from interlock.sandbox.file_io import open_file, open_file_in, write_atomically
-from interlock.sandbox.linux_fs import rename_noreplace
 from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
@@ -250,9 +250,9 @@ def open_descriptors() -> set[str]:
 
 @pytest.fixture(params=["openat2", "step by step"])
 def way(request, monkeypatch) -> str:
-    if request.param == "openat2" and not linux_fs.has_openat2():
+    if request.param == "openat2" and not files.has_openat2():
         pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr(linux_fs, "has_openat2", lambda: request.param == "openat2")
+    monkeypatch.setattr(files, "has_openat2", lambda: request.param == "openat2")
     return request.param
 
 
@@ -267,8 +267,8 @@ def test_nothing_outside_is_read_or_changed_while_everything_moves(top, way, act
 
 
 def test_files_with_a_name_while_they_are_written_are_no_way_out_either(top, way, monkeypatch):
-    monkeypatch.setattr(file_io, "_open_unnamed", lambda _folder, _mode: None)
-    monkeypatch.setattr(linux_fs, "_RENAMEAT2", None)
+    monkeypatch.setattr(files, "_open_unnamed", lambda _folder, _mode: None)
+    monkeypatch.setattr(files, "_RENAMEAT2", None)
     assert assault(Real(top), top, TRIES // 10, SECONDS / 4, mostly="create")["done"] > 0
 
 

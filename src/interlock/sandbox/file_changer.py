@@ -11,18 +11,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.files import fsync_directory, rename_noreplace
 from interlock.sandbox.directories import create_parents, open_directory, refuse_inaccessible
 from interlock.sandbox.directory_archive import archive_hash, archive_size, archived, tree_fingerprint
 from interlock.sandbox.directory_walk import walk
 from interlock.sandbox.file_io import (
     Check,
     OpenFile,
-    fsync_directory,
     lstat_entry,
     open_file_in,
     write_atomically,
 )
-from interlock.sandbox.linux_fs import rename_noreplace
 from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
 from interlock.sandbox.remove_untrusted_tree import remove_entry
 from interlock.sandbox.undo_store import (

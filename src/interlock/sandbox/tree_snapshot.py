@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from interlock.core.errors import ToolError
+from interlock.core.files import open_beneath
 from interlock.sandbox.directory_walk import walk
 from interlock.sandbox.file_io import lstat_entry, open_file_in, write_atomically
-from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import OpenParent
 from interlock.sandbox.remove_untrusted_tree import remove_entry
 

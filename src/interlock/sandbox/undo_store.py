@@ -23,6 +23,7 @@ import orjson
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.file_lock import file_lock
+from interlock.core.files import UNFINISHED, durable_file, fsync_path
 from interlock.core.remove_tree import remove_tree
 
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
@@ -35,9 +36,8 @@ BLOCK_BYTES = 4096
 _NAME = re.compile(r"(\d{20})-[0-9a-f]{8}\.kept")
 _LAST_NUMBER = 2**63
 
-# An incomplete entry; after this time its writer has died.
-_PART = ".part"
-_PART_SECONDS = 3600
+# After this time the writer of an unfinished entry has died.
+_UNFINISHED_SECONDS = 3600
 
 # Ids that are their own directory name: none that looks like a generated one.
 _PLAIN_ID = re.compile(r"(?!_[0-9A-Fa-f]{64}$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -181,7 +181,10 @@ class UndoStore:
         with self._lock:
             name = f"{_next_number(folder):020d}-{secrets.token_hex(4)}"
         path = folder / f"{name}.kept"
-        size = _write_durably(path, orjson.dumps(_as_json(change)) + b"\n", pieces)
+        with durable_file(path) as stream:
+            stream.write(orjson.dumps(_as_json(change)) + b"\n")
+            stream.writelines(pieces)
+            size = stream.tell()
         with self._lock:
             self._forget_oldest(_cost(size), spare=path)
         return UndoEntry(change, path)
@@ -272,10 +275,10 @@ def _cost(size: int) -> int:
 
 
 def _is_being_written(path: Path) -> bool:
-    if path.suffix != _PART:
+    if path.suffix != UNFINISHED:
         return False
     try:
-        return path.stat().st_mtime > time.time() - _PART_SECONDS
+        return path.stat().st_mtime > time.time() - _UNFINISHED_SECONDS
     except OSError:
         return False
 
@@ -285,7 +288,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
         return
-    _settle(folder.parent)
+    fsync_path(folder.parent)
 
 
 def _is_of_task(change: RecordedChange, identity: str) -> bool:
@@ -333,35 +336,6 @@ def _next_number(folder: Path) -> int:
     numbers = (int(name[:20]) for name in _names(folder))
     last = max((number for number in numbers if number < _LAST_NUMBER), default=0)
     return max(time.time_ns(), last + 1)
-
-
-def _write_durably(path: Path, header: bytes, pieces: Iterable[bytes]) -> int:
-    """Under a temporary name first, so that a crash leaves no incomplete entry."""
-    part = path.with_suffix(_PART)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(header)
-            for piece in pieces:
-                stream.write(piece)
-            stream.flush()
-            os.fsync(stream.fileno())
-            size = stream.tell()
-        part.rename(path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
-    _settle(path.parent)
-    return size
-
-
-def _settle(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # Names may be bytes that are no text; JSON can hold them as hexadecimal numbers.

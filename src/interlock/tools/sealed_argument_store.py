@@ -8,7 +8,6 @@ the log as the call's seal. It proves the file's content; and arguments cannot b
 alone, because the random bytes are unknown.
 """
 
-import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from interlock.core.files import fsync_path, write_durably
 from interlock.core.logging import StructuredLogger
 from interlock.core.remove_tree import remove_tree
 
@@ -36,12 +36,8 @@ class SealedArgumentStore:
         seal = sha256(content).hexdigest()
         folder = self._folder_of(session_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with os.fdopen(os.open(folder / seal, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _settle(folder)
+        write_durably(folder / seal, [content])
+        fsync_path(folder.parent)
         return seal
 
     def opened(self, session_id: str, seal: str) -> dict[str, Any] | None:
@@ -79,13 +75,3 @@ def _forget_if_before(time_us: int, path: Path) -> None:
             path.unlink(missing_ok=True)
     except OSError as error:
         _log.error("sealed_not_erased", path=str(path), error=error.strerror)
-
-
-def _settle(folder: Path) -> None:
-    """Sync the directory and its parent to disk."""
-    for each in (folder, folder.parent):
-        descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -262,7 +262,7 @@ def test_a_deleted_session_leaves_nothing(tmp_path):
     kept.keep(change("a"), [b"x"])
     kept.keep(change("b"), [b"x"])
     (tmp_path / "kept" / "a" / "00000000000000000001-00000000.kept").write_bytes(b"unreadable secret")
-    (tmp_path / "kept" / "a" / "00000000000000000002-00000000.part").write_bytes(b"half a secret")
+    (tmp_path / "kept" / "a" / ".00000002.interlock-new").write_bytes(b"half a secret")
     kept.forget("a")
     kept.forget("never seen")
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["b"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.core.files import open_beneath
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.directory_walk import EntryKind, entries
-from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import PathResolver, ResolvedPath, quote_path
 from interlock.tools.files.base import PATH, ReadingTool, integer_schema
 from interlock.tools.files.directory_listing import KIND_SUFFIXES, require_directory
