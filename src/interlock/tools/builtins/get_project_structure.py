@@ -12,7 +12,7 @@ from interlock.sandbox.directory_walk import EntryKind, entries
 from interlock.sandbox.paths import PathResolver, ResolvedPath, quote_path
 from interlock.tools.files.base import PATH, ReadingTool, integer_schema
 from interlock.tools.files.directory_listing import KIND_SUFFIXES, require_directory
-from interlock.tools.output_bounds import LinePage
+from interlock.tools.paging import LinePage
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import ToolContext
 

@@ -26,8 +26,7 @@ from interlock.tools.files.directory_listing import list_page
 from interlock.tools.files.line_excerpts import find_line
 from interlock.tools.files.suggestions import not_found_error
 from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format
-from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
-from interlock.tools.output_bounds import page_limits
+from interlock.tools.paging import PageRequest, TextPage, page_limits, read_text_page
 from interlock.tools.result import FileTouch, ToolResult
 from interlock.tools.tool import ToolContext, ToolLimits
 
@@ -141,7 +140,6 @@ class ReadFileTool(ReadingTool[_Plan]):
             truncated_bytes=not page.is_last and not page.cut_by_lines,
             next_page_cursor=cursor,
             meta=_meta(shown, file, form, page, begin.line),
-            asked_bytes=plan.limit_bytes or 0,
             touched=(source.touch(plan.place.spelled, page, form),),
             redacted=page.redacted,
         )

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import escape_control_characters
 from interlock.sandbox.paths import PathResolver
-from interlock.tools.output_bounds import page_limits
+from interlock.tools.paging import page_limits
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
 from interlock.tools.tool import (
