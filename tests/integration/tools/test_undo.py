@@ -199,7 +199,7 @@ async def test_there_is_nothing_to_take_back_of_what_is_not_known(harness: ToolH
 async def test_a_deleted_session_can_not_be_undone(harness: ToolHarness):
     harness.write("g", "secret content")
     await harness.ok("delete_file", path="g")
-    harness.kept.forget(harness.session_id)
+    harness.kept.files.delete_session(harness.session_id)
     with pytest.raises(NothingToUndo):
         await undo(harness)
 
