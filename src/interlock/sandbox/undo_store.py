@@ -30,7 +30,8 @@ MAX_HEADER_BYTES = 256 * 1024
 
 # The number is the time in nanoseconds, so names sort by age.
 _NAME = re.compile(r"(\d{20})-[0-9a-f]{8}\.kept")
-_LAST_NUMBER = 2**63
+# Beyond every number that a clock gives.
+_NO_NUMBER = f"{2**63:020d}"
 
 UNDO_PREFIX = "undo_"
 
@@ -251,9 +252,8 @@ def _read_header(path: Path) -> RecordedChange | None:
 
 def _next_number(folder: Path) -> int:
     """By the clock, but always after the existing entries."""
-    numbers = (int(name[:20]) for name in _names(folder))
-    last = max((number for number in numbers if number < _LAST_NUMBER), default=0)
-    return max(time.time_ns(), last + 1)
+    last = max([name for name in _names(folder) if name < _NO_NUMBER], default="0" * 20)
+    return max(time.time_ns(), int(last[:20]) + 1)
 
 
 # Names may be bytes that are no text; JSON can hold them as hexadecimal numbers.
