@@ -5,7 +5,7 @@ has the JSON Schema of its server. Both refuse in the same words.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import orjson
@@ -24,9 +24,11 @@ MAX_ARGUMENT_BYTES = 8 * 1024 * 1024
 
 
 class ArgumentParser(Protocol):
-    """Made once for each tool, at registration. `schema` is what models see."""
+    """Made once for each tool, at registration."""
 
-    schema: Mapping[str, Any]
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema that models see."""
 
     def parse(self, arguments: dict[str, Any]) -> Any:
         """What the tool gets; raises a `ToolError` for the first fault."""
@@ -40,6 +42,10 @@ class UntitledSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
+
+    def sort(self, value: dict[str, Any], parent_key: str | None = None) -> dict[str, Any]:  # noqa: ARG002
+        """In the order of the declaration, not of the alphabet."""
+        return value
 
     def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
         left_out = {"title", "description"} if issubclass(schema["cls"], ToolArguments) else {"title"}
@@ -60,7 +66,8 @@ class _ArgumentSchema(UntitledSchema):
 class ToolArguments(BaseModel):
     """The arguments of a tool. Types are strict, and other keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # Built at first use: a process that only lists tools, or some of them, starts sooner.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
     schema_generator: ClassVar[type[GenerateJsonSchema]] = _ArgumentSchema
 
 
@@ -68,16 +75,22 @@ class ToolArguments(BaseModel):
 def schema_of(model: type[ToolArguments]) -> dict[str, Any]:
     """The JSON Schema of the arguments. The description of an argument is its field's."""
     schema = model.model_json_schema(schema_generator=model.schema_generator)
-    return schema | {"properties": schema.get("properties", {})}
+    return {"type": "object", "properties": {}} | schema
 
 
 class ModelParser:
     """Parses arguments to an instance of a `ToolArguments` model."""
 
     def __init__(self, model: type[ToolArguments]) -> None:
-        self.schema: Mapping[str, Any] = schema_of(model)
         self._model = model
-        self._types = _types(self.schema)
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        return schema_of(self._model)
+
+    @cached_property
+    def _types(self) -> Mapping[str, str]:
+        return _types(self.schema)
 
     def parse(self, arguments: dict[str, Any]) -> ToolArguments:
         for name in self._types.keys() & arguments.keys():
@@ -155,7 +168,7 @@ class SchemaParser:
         # A large library that our own tools do not need.
         import jsonschema_rs
 
-        self.schema = schema
+        self.schema: Mapping[str, Any] = schema
         self._max_bytes = max_bytes
         self._types = _types(schema)
         self._invalid = jsonschema_rs.ValidationError

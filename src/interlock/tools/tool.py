@@ -29,6 +29,7 @@ __all__ = [
     "ExternalCode",
     "PolicySwitch",
     "TimeLimit",
+    "ToolArguments",
     "ToolContext",
     "ToolGroup",
     "ToolLimits",
@@ -192,6 +193,7 @@ class BaseTool(ABC):
         return ""
 
     def time_limit(self, arguments: Any, limits: ToolLimits) -> TimeLimit:  # noqa: ARG002
+        """How long this call may take."""
         return TimeLimit(limits.timeout_seconds)
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Any:  # noqa: ARG002

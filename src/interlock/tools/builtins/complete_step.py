@@ -29,11 +29,11 @@ class StepCompleter(Protocol):
 
 
 class CompleteStepArguments(ToolArguments):
-    summary: str = Field(description="What was done, in a few sentences.")
     outcome: str = Field(
         default="",
         description="One of the outcomes that the instructions name; it decides how the run continues.",
     )
+    summary: str = Field(description="What was done, in a few sentences.")
     artifacts: dict[str, str] = Field(
         default_factory=dict,
         description="Texts for later steps. A name has lower-case letters, digits and _.",

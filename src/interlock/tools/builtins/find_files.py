@@ -23,11 +23,11 @@ from interlock.tools.tool import Effect, ToolContext, ToolLimits
 
 
 class FindFilesArguments(ToolArguments):
-    name_pattern: str = Field(
-        min_length=1, max_length=1000, description="For example *.py, test_*, src/**/*.ts. Case-sensitive."
-    )
     path: PathText = Field(
         default=".", description="The folder to search. Default: the first opened folder."
+    )
+    name_pattern: str = Field(
+        min_length=1, max_length=1000, description="For example *.py, test_*, src/**/*.ts. Case-sensitive."
     )
     max_depth: int = Field(
         default=MAX_DEPTH, ge=1, le=MAX_DEPTH, description="Search at most this many levels deep."

@@ -60,12 +60,12 @@ class _Plan:
 
 
 class SearchFilesArguments(ToolArguments):
+    path: PathText = Field(default=".", description="A folder or a file. Default: the first opened folder.")
     pattern: str = Field(
         min_length=1,
         max_length=10_000,
         description="A regular expression (Rust syntax), case-sensitive; (?i) ignores case.",
     )
-    path: PathText = Field(default=".", description="A folder or a file. Default: the first opened folder.")
     glob: str | None = Field(
         default=None,
         min_length=1,
