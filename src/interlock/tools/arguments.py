@@ -101,7 +101,10 @@ class ModelParser:
         try:
             return self._model.model_validate_json(encoded, strict=True)
         except ValidationError as error:
-            raise _invalid(_model_fault(error.errors(include_url=False)[0])) from None
+            faults = error.errors(include_url=False)
+            # A misspelled name explains a missing one.
+            first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
+            raise _invalid(_model_fault(first)) from None
 
 
 _TYPES = {

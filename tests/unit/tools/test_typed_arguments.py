@@ -35,6 +35,7 @@ class Arguments(ToolArguments):
 FAULTS = [
     {},
     {"path": "a", "extra": 1},
+    {"paht": "a"},
     {"path": "a", "k" * 500: 1},
     {"path": ""},
     {"path": "x" * 501},
