@@ -67,8 +67,7 @@ class McpTool(BaseTool):
             uses_network=server.network,
             # One process serves all sessions, so it has the ports that the operator opened, not a caller's.
             network_ports=services.hub.grounds.profile(server).network_ports,
-            undeclared_hint="Not reviewed yet; the operator can classify it with interlock mcp allow "
-            f"{server.id} {to_visible_line(known.name, 64)}. Continue without it.",
+            undeclared_hint=_review_hint(server.id, known.name),
         )
 
     @property
@@ -190,6 +189,13 @@ class McpTool(BaseTool):
             else "Try a different approach, or tell the user that the server is broken.",
             is_an_answer=error.is_answer,
         )
+
+
+def _review_hint(server: str, name: str) -> str:
+    return (
+        "Not reviewed yet; the operator can classify it with interlock mcp allow "
+        f"{server} {to_visible_line(name, 64)}. Continue without it."
+    )
 
 
 class _Progress:
