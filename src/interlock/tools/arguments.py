@@ -1,22 +1,20 @@
-"""The arguments of a call: checked against what models are shown, with faults that name their place.
+"""The arguments of a call, checked against the schema that models see; faults name their place.
 
 A tool of ours declares them as a `ToolArguments` model, from which the JSON Schema follows; a foreign tool
-has the JSON Schema of its server. Both refuse in the same words.
+has the JSON Schema of its server.
 """
 
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
+import jsonschema_rs
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import ErrorDetails, core_schema
+from pydantic_core import core_schema
 
 from interlock.core.errors import ErrorCode, ToolError
-
-if TYPE_CHECKING:
-    import jsonschema_rs
 
 MAX_FAULT_CHARS = 400
 MAX_DEPTH = 64
@@ -32,9 +30,6 @@ class ArgumentParser(Protocol):
 
     def parse(self, arguments: dict[str, Any]) -> Any:
         """What the tool gets; raises a `ToolError` for the first fault."""
-
-
-# -- our own tools: a model --------------------------------------------------------------------------
 
 
 class UntitledSchema(GenerateJsonSchema):
@@ -64,10 +59,10 @@ class _ArgumentSchema(UntitledSchema):
 
 
 class ToolArguments(BaseModel):
-    """The arguments of a tool. Types are strict, and other keys are refused."""
+    """The arguments of a tool, each with its description; other keys are refused."""
 
     # Built at first use: a process that only lists tools, or some of them, starts sooner.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     schema_generator: ClassVar[type[GenerateJsonSchema]] = _ArgumentSchema
 
 
@@ -79,7 +74,10 @@ def schema_of(model: type[ToolArguments]) -> dict[str, Any]:
 
 
 class ModelParser:
-    """Parses arguments to an instance of a `ToolArguments` model."""
+    """Parses arguments to an instance of a `ToolArguments` model.
+
+    The schema judges them, as it does a foreign tool's: what models are shown is what is accepted.
+    """
 
     def __init__(self, model: type[ToolArguments]) -> None:
         self._model = model
@@ -89,69 +87,18 @@ class ModelParser:
         return schema_of(self._model)
 
     @cached_property
-    def _types(self) -> Mapping[str, str]:
-        return _types(self.schema)
+    def _judge(self) -> "SchemaParser":
+        return SchemaParser(self.schema)
 
     def parse(self, arguments: dict[str, Any]) -> ToolArguments:
-        for name in self._types.keys() & arguments.keys():
-            if arguments[name] is None:
-                raise _invalid(f'{name}: null is not of type "{self._types[name]}"')
-        # As JSON: then a date, which a function may take, is strictly a text of its form.
-        encoded = orjson.dumps(_with_whole_numbers(arguments, self._types))
+        judged = self._judge.parse(arguments)
         try:
-            return self._model.model_validate_json(encoded, strict=True)
+            # What was judged is converted, such as a text to the date that a function takes.
+            return self._model.model_validate(judged)
         except ValidationError as error:
-            faults = error.errors(include_url=False)
-            # A misspelled name explains a missing one.
-            first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
-            raise _invalid(_model_fault(first)) from None
-
-
-_TYPES = {
-    "string_type": "string",
-    "int_type": "integer",
-    "int_from_float": "integer",
-    "float_type": "number",
-    "bool_type": "boolean",
-    "list_type": "array",
-    "dict_type": "object",
-    "model_type": "object",
-}
-# The name of the bound, and what is wrong.
-_BOUNDS = {
-    "string_too_short": ("min_length", "is shorter than {} characters"),
-    "string_too_long": ("max_length", "is longer than {} characters"),
-    "greater_than_equal": ("ge", "is less than the minimum of {}"),
-    "greater_than": ("gt", "is less than or equal to the minimum of {}"),
-    "less_than_equal": ("le", "is greater than the maximum of {}"),
-    "less_than": ("lt", "is greater than or equal to the maximum of {}"),
-}
-
-
-def _model_fault(fault: ErrorDetails) -> str:
-    """The fault, in the words of a foreign schema's."""
-    place, context = list(fault["loc"]), fault.get("ctx", {})
-    match fault["type"]:
-        case "missing":
-            return _fault(place[:-1], f'"{place[-1]}" is a required property')
-        case "extra_forbidden":
-            reason = "Additional properties are not allowed"
-            return _fault(place[:-1], f"{reason} ('{place[-1]}' was unexpected)", reason)
-        case "literal_error":
-            reason = f"is not one of {context['expected']}".replace("'", '"')
-        case kind if kind in _TYPES:
-            reason = f'is not of type "{_TYPES[kind]}"'
-        case kind if kind in _BOUNDS:
-            name, reason = _BOUNDS[kind]
-            bound = context[name]
-            reason = reason.format(int(bound) if bound == int(bound) else bound)
-            reason = reason.replace(" 1 characters", " 1 character")
-        case _:
-            return _fault(place, fault["msg"])
-    return _fault(place, f"{orjson.dumps(fault['input']).decode()} {reason}", f"it {reason}")
-
-
-# -- foreign tools: a JSON Schema --------------------------------------------------------------------
+            # A schema cannot express everything.
+            fault = error.errors(include_url=False, include_input=False)[0]
+            raise _invalid(_fault(fault["loc"], fault["msg"])) from None
 
 
 def closed_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,13 +115,9 @@ class SchemaParser:
     """Checks arguments against one compiled schema. Those larger than `max_bytes` are refused unread."""
 
     def __init__(self, schema: Mapping[str, Any], max_bytes: int = MAX_ARGUMENT_BYTES) -> None:
-        # A large library that our own tools do not need.
-        import jsonschema_rs
-
         self.schema: Mapping[str, Any] = schema
         self._max_bytes = max_bytes
-        self._types = _types(schema)
-        self._invalid = jsonschema_rs.ValidationError
+        self._integers = _integers(schema)
         _refuse_foreign_references(schema)
         try:
             jsonschema_rs.meta.validate(dict(schema))
@@ -189,47 +132,34 @@ class SchemaParser:
             raise _invalid(f"the arguments are larger than {self._max_bytes} bytes")
         try:
             self._validator.validate(arguments)
-        except self._invalid as error:
-            raise _invalid(_schema_fault(error)) from None
+        except jsonschema_rs.ValidationError as error:
+            # Describe a long value without quoting it: part of a secret would not be recognised as one.
+            is_long = len(error.message) > MAX_FAULT_CHARS
+            said = f"does not match {error.kind.name!r}" if is_long else error.message
+            raise _invalid(_fault(error.instance_path, said)) from None
 
     def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with 2.0 as 2 where an integer is wanted: JSON does not distinguish them."""
         self.check(arguments)
-        return _with_whole_numbers(arguments, self._types)
+        whole = {
+            name: int(value)
+            for name in self._integers & arguments.keys()
+            if isinstance(value := arguments[name], float) and value.is_integer()
+        }
+        return arguments | whole if whole else arguments
 
 
-def _schema_fault(error: "jsonschema_rs.ValidationError") -> str:
-    return _fault(error.instance_path, error.message, f"does not match {error.kind.name!r}")
-
-
-# -- both --------------------------------------------------------------------------------------------
-
-
-def _types(schema: Mapping[str, Any]) -> dict[str, str]:
-    """The type of each argument that has just one."""
+def _integers(schema: Mapping[str, Any]) -> frozenset[str]:
     properties = schema.get("properties")
     given = properties.items() if isinstance(properties, Mapping) else ()
-    return {
-        name: each["type"]
-        for name, each in given
-        if isinstance(each, Mapping) and isinstance(each.get("type"), str)
-    }
+    return frozenset(
+        name for name, each in given if isinstance(each, Mapping) and each.get("type") == "integer"
+    )
 
 
-def _with_whole_numbers(arguments: dict[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments with 2.0 as 2 where an integer is wanted: JSON does not distinguish them."""
-    whole = {
-        name: int(value)
-        for name, value in arguments.items()
-        if isinstance(value, float) and value.is_integer() and types.get(name) == "integer"
-    }
-    return arguments | whole if whole else arguments
-
-
-def _fault(path: Iterable[str | int], message: str, without_value: str = "") -> str:
-    """`without_value` is for a long value: part of a secret would not be recognised as one."""
+def _fault(path: Iterable[str | int], message: str) -> str:
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    said = message if len(message) <= MAX_FAULT_CHARS or not without_value else without_value
-    return f"{place.lstrip('.') or 'arguments'}: {said}"
+    return f"{place.lstrip('.') or 'arguments'}: {message}"
 
 
 def _refuse_foreign_references(schema: Any) -> None:
