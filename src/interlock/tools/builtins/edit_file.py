@@ -11,11 +11,7 @@ from interlock.redaction.redactor import MARK
 from interlock.sandbox.file_io import OpenFile
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.tools.arguments import ToolArguments
-from interlock.tools.files.base import (
-    WRITING_MODES,
-    FilePath,
-    FileTool,
-)
+from interlock.tools.files.base import WRITING_MODES, FilePath, FileTool
 from interlock.tools.files.read_history import Span, require_read
 from interlock.tools.files.text_format import TextFormat
 from interlock.tools.files.write_checks import (

@@ -8,13 +8,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.sandbox.directory_walk import MAX_DEPTH
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.arguments import ToolArguments
-from interlock.tools.files.base import (
-    MAX_PAGE,
-    READING_MODES,
-    Cursor,
-    FileTool,
-    PathText,
-)
+from interlock.tools.files.base import MAX_PAGE, READING_MODES, Cursor, FileTool, PathText
 from interlock.tools.files.directory_listing import list_page, require_directory
 from interlock.tools.files.glob_arguments import Glob, judged_pattern
 from interlock.tools.output_bounds import page_limits

@@ -12,12 +12,7 @@ from interlock.sandbox.directory_walk import EntryKind, entries
 from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import PathResolver, ResolvedPath, quote_path
 from interlock.tools.arguments import ToolArguments
-from interlock.tools.files.base import (
-    MAX_PAGE,
-    READING_MODES,
-    FileTool,
-    PathText,
-)
+from interlock.tools.files.base import MAX_PAGE, READING_MODES, FileTool, PathText
 from interlock.tools.files.directory_listing import KIND_SUFFIXES, require_directory
 from interlock.tools.output_bounds import LinePage, page_limits
 from interlock.tools.result import ToolResult

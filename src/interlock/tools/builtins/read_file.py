@@ -13,12 +13,7 @@ from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.page_cache_reader import CachedFile, find_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.arguments import ToolArguments
-from interlock.tools.files.base import (
-    READING_MODES,
-    Cursor,
-    FilePath,
-    FileTool,
-)
+from interlock.tools.files.base import READING_MODES, Cursor, FilePath, FileTool
 from interlock.tools.files.cursor import (
     cursor_subject,
     invalid_cursor,
