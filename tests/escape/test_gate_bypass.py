@@ -11,7 +11,7 @@ from interlock.policy.authority import AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.tool import ToolContext
+from interlock.tools.tool import TimeLimit, ToolContext
 from tests.harness.tools import DeclaredTool, file_reader, judge_call
 
 
@@ -25,7 +25,7 @@ def test_a_cleared_call_cannot_be_made_by_hand():
     tool = file_reader()
     authority = compile_authority(registry_with(tool), AuthorityInputs(mode=ToolMode.chat_safe))
     with pytest.raises(TypeError, match="only the gate"):
-        ClearedCall("read_file", tool, {}, {}, authority, None, object())
+        ClearedCall("read_file", tool, {}, {}, TimeLimit(1.0), authority, None, object())
 
 
 def test_a_cleared_call_cannot_be_turned_into_another():

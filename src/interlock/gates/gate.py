@@ -15,7 +15,7 @@ from interlock.tools.arguments import decode_arguments
 from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.threads import CancelSignal
-from interlock.tools.tool import BaseTool, Effect, ToolContext
+from interlock.tools.tool import BaseTool, Effect, TimeLimit, ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class ClearedCall:
     tool: BaseTool
     arguments: Mapping[str, Any]
     prepared: Any
+    time_limit: TimeLimit
     authority: Authority
     context: ToolContext
     seal: InitVar[object]
@@ -115,7 +116,9 @@ async def _judge_arguments(
 ) -> ClearedCall | Refusal:
     tool = entry.tool
     try:
-        arguments = entry.validator.checked(call.decoded())
+        given = call.decoded()
+        arguments = entry.parser.parse(given)
+        limit = _time_limit(call, tool, arguments, authority)
         context = replace(
             caller,
             call_id=call.call_id,
@@ -123,10 +126,10 @@ async def _judge_arguments(
             limits=authority.limits,
             profile=authority.profile,
             authority_digest=authority.digest,
-            timeout_seconds=_seconds(call, tool, arguments, authority),
+            timeout_seconds=limit.seconds,
             cancel=CancelSignal(caller.is_held),
         )
-        async with asyncio.timeout(min(context.timeout_seconds, authority.limits.timeout_seconds)):
+        async with asyncio.timeout(min(limit.seconds, authority.limits.timeout_seconds)):
             prepared = await tool.prepare(arguments, context)
     except ToolError as error:
         objection = error
@@ -136,14 +139,14 @@ async def _judge_arguments(
         _log.error("tool_could_not_judge", tool_name=tool.name, call_id=call.call_id, exc_info=error)
         objection = failures.judgement_failed(error)
     else:
-        return ClearedCall(call.name, tool, arguments, prepared, authority, context, _GATE_SEAL)
+        return ClearedCall(call.name, tool, given, prepared, limit, authority, context, _GATE_SEAL)
     failure = failures.tool_error_failure(tool.name, authority, objection)
     return Refusal(failure, call.name, PolicyLayer.arguments, redacted=objection.redacted)
 
 
-def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], authority: Authority) -> float:
-    """The time-out of the call: as requested, within the policy's limit."""
-    wanted = tool.timeout_seconds(arguments, authority.limits)
+def _time_limit(call: ToolCall, tool: BaseTool, arguments: Any, authority: Authority) -> TimeLimit:
+    """The time limit of the call: as requested, within the policy's limit."""
+    limit = tool.time_limit(arguments, authority.limits)
     if call.timeout_seconds is not None:
         if not call.timeout_seconds > 0:
             raise ToolError(
@@ -151,5 +154,5 @@ def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], autho
                 "timeout_seconds: must be more than 0",
                 "Use a longer timeout, or omit it.",
             )
-        wanted = call.timeout_seconds
-    return min(wanted, authority.limits.max_timeout_seconds)
+        limit = replace(limit, seconds=call.timeout_seconds)
+    return replace(limit, seconds=min(limit.seconds, authority.limits.max_timeout_seconds))

@@ -186,7 +186,7 @@ class ToolRunner:
     async def _intent(self, cleared: ClearedCall) -> Event:
         """The intent's event. Arguments that it masks are saved before the call runs."""
         arguments, sealed, seal = self._redactor.checked(cleared.arguments), self._sealed, ""
-        if arguments.changed and sealed is not None and cleared.tool.runs_external_code:
+        if arguments.changed and sealed is not None and cleared.tool.external is not None:
             session_id = cleared.context.session_id
             try:
                 seal = await self._threads.start(lambda: sealed.seal(session_id, cleared.arguments))
@@ -266,7 +266,7 @@ class ToolRunner:
 async def _execute(cleared: ClearedCall, context: ToolContext) -> tuple[ToolResult, _Cancelled]:
     """Run it to its end, its time-out or its cancellation; the caller raises that after the outcome."""
     running = asyncio.ensure_future(_contained(cleared, context))
-    patience = context.timeout_seconds + (GRACE_SECONDS * 2 if cleared.tool.enforces_timeout else 0)
+    patience = context.timeout_seconds + (GRACE_SECONDS * 2 if cleared.time_limit.enforced_by_tool else 0)
     cancelled: _Cancelled = None
     try:
         await asyncio.wait({running}, timeout=patience)
@@ -323,7 +323,7 @@ def _was_stopped(running: "asyncio.Future[ToolResult]") -> bool:
 async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:
     cleared.context.cancel.set()
     running.cancel()
-    await asyncio.wait({running}, timeout=cleared.tool.stop_seconds or GRACE_SECONDS)
+    await asyncio.wait({running}, timeout=cleared.time_limit.stop_seconds or GRACE_SECONDS)
     if not running.done():
         _log.error("tool_ignored_cancel", tool_name=cleared.tool.name, call_id=cleared.context.call_id)
     elif not _was_stopped(running) and (error := running.exception()) is not None:

@@ -1,10 +1,11 @@
 """Reads a text file, a page at a time. The span shown and its hash go into the call's event."""
 
 import hashlib
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
@@ -12,7 +13,8 @@ from interlock.sandbox.file_io import OpenFile, open_file
 from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.page_cache_reader import find_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
-from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, integer_schema
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import READING_MODES, Cursor, FilePath, FileTool
 from interlock.tools.files.cursor import (
     cursor_subject,
     invalid_cursor,
@@ -28,7 +30,7 @@ from interlock.tools.files.suggestions import not_found_error
 from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format
 from interlock.tools.paging import PageRequest, TextPage, page_limits, read_text_page
 from interlock.tools.result import FileTouch, ToolResult
-from interlock.tools.tool import ToolContext, ToolLimits
+from interlock.tools.tool import Effect, ToolContext, ToolLimits
 
 MAX_OFFSET = 2**53
 
@@ -47,52 +49,48 @@ class _Plan:
         return cursor_subject("read", self.place.path)
 
 
-class ReadFileTool(ReadingTool[_Plan]):
+class ReadFileArguments(ToolArguments):
+    path: FilePath
+    offset: int | None = Field(
+        default=None, ge=0, le=MAX_OFFSET, description="Start at this byte (the first is 0)."
+    )
+    limit_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_OFFSET,
+        description="Read at most this many bytes, up to the read limit. Default: one page.",
+    )
+    start_line: int | None = Field(
+        default=None, ge=1, le=MAX_OFFSET, description="Start at this line (the first is 1)."
+    )
+    line_count: int | None = Field(
+        default=None, ge=1, le=MAX_OFFSET, description="Read at most this many lines."
+    )
+    cursor: Cursor | None = None
+
+
+class ReadFileTool(FileTool[_Plan]):
+    name = "read_file"
+    aliases = ("read", "fs.read")
+    description = (
+        "Read a text file, whole or from a given line or byte. Long files are returned in "
+        "pages: pass next_page_cursor as cursor to continue. For a folder, its content is "
+        "listed."
+    )
+    arguments = ReadFileArguments
+    allowed_modes = READING_MODES
+    effect = Effect.read
+
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-
-    @property
-    def name(self) -> str:
-        return "read_file"
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ("read", "fs.read")
-
-    @property
-    def description(self) -> str:
-        return (
-            "Read a text file, whole or from a given line or byte. Long files are returned in "
-            "pages: pass next_page_cursor as cursor to continue. For a folder, its content is "
-            "listed."
-        )
 
     def limits_text(self, limits: ToolLimits) -> str:
         return f"{page_limits(limits)} limit_bytes allows more at once, up to {limits.max_read_bytes}."
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": FILE_PATH,
-                "offset": integer_schema("Start at this byte (the first is 0).", 0, MAX_OFFSET),
-                "limit_bytes": integer_schema(
-                    "Read at most this many bytes, up to the read limit. Default: one page.",
-                    1,
-                    MAX_OFFSET,
-                ),
-                "start_line": integer_schema("Start at this line (the first is 1).", 1, MAX_OFFSET),
-                "line_count": integer_schema("Read at most this many lines.", 1, MAX_OFFSET),
-                "cursor": CURSOR,
-            },
-            "required": ["path"],
-        }
-
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan | ToolResult:
+    async def prepare(self, arguments: ReadFileArguments, context: ToolContext) -> _Plan | ToolResult:
         """A small cached file is read at once, without a thread and with a single commit."""
         resolver = PathResolver(context.profile)
-        found = find_cached(resolver, arguments["path"])
+        found = find_cached(resolver, arguments.path)
         if found is None:
             return await super().prepare(arguments, context)
         place, file = found
@@ -103,11 +101,8 @@ class ReadFileTool(ReadingTool[_Plan]):
                 return self._read(file, plan, resolver.shown(place), context)
         return plan
 
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        return _plan(resolver.find(arguments["path"]), arguments, context)
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
+    def judge(self, arguments: ReadFileArguments, resolver: PathResolver, context: ToolContext) -> _Plan:
+        return _plan(resolver.find(arguments.path), arguments, context)
 
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         try:
@@ -202,14 +197,14 @@ class _Begin:
         return {"offset": page.end, "line": line, **asked}
 
 
-def _plan(place: ResolvedPath, arguments: Mapping[str, Any], context: ToolContext) -> _Plan:
+def _plan(place: ResolvedPath, arguments: ReadFileArguments, context: ToolContext) -> _Plan:
     plan = _Plan(
         place=place,
-        offset=arguments.get("offset"),
-        limit_bytes=arguments.get("limit_bytes"),
-        start_line=arguments.get("start_line"),
-        line_count=arguments.get("line_count"),
-        cursor=arguments.get("cursor"),
+        offset=arguments.offset,
+        limit_bytes=arguments.limit_bytes,
+        start_line=arguments.start_line,
+        line_count=arguments.line_count,
+        cursor=arguments.cursor,
     )
     if plan.offset is not None and plan.start_line is not None:
         raise ToolError(
