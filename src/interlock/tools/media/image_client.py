@@ -106,8 +106,9 @@ def _http_errors(server: str, max_image_bytes: int, *, when_unsent: str = NOT_RE
     except UnsafeUrl as error:
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"the endpoint generated the image but {error.reason} ({safe_excerpt(error.host, 100)}); "
-            "this is not done, because it could reach into this network",
+            f"the endpoint generated the image but wants it fetched {error.how} "
+            f"({safe_excerpt(error.host, 100)}); this is not done, because it could reach into this "
+            "network",
             "Tell the user: the endpoint should respond with b64_json. " + NOT_REPEATED,
         ) from None
     except HttpError as error:
