@@ -23,8 +23,14 @@ from interlock.agent.front_matter import header_keys
 from interlock.config.modes import ToolMode
 from interlock.policy.authority import AuthorityCache, effective_policy
 from interlock.policy.authority_inputs import AuthorityInputs, Capabilities
-from interlock.policy.policy_fields import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
-from interlock.sessions.runtime_settings import StoredSettings, field_paths, flatten_document, to_document
+from interlock.policy.policy_fields import (
+    NO_RESTRICTION,
+    McpPolicy,
+    ToolPolicy,
+    merge_tool_policies,
+    to_document,
+)
+from interlock.sessions.runtime_settings import StoredSettings, field_paths, flatten_document
 from interlock.wiring import build_registry
 from tests.unit.gates.test_policy import is_no_wider, policies
 
