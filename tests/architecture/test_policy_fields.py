@@ -44,7 +44,6 @@ ADDED = """
 
 PROBE = """
 import json, sys
-from pathlib import Path
 import interlock
 from interlock.agent.definitions import AgentHeader
 from interlock.agent.front_matter import header_keys, read_headed_file
@@ -59,7 +58,6 @@ from interlock.policy.policy_fields import (
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring.authority_inputs import ceiling
 from interlock.workflow.parser import _StepHeader
-from scripts.reference import with_policy_fields
 
 def compiled(value):
     inputs = AuthorityInputs(mode=ToolMode.chat, settings=policy_of({"fs.max_files": value}))
@@ -86,8 +84,14 @@ print(json.dumps({
     "agent_keys": [key for key in header_keys(AgentHeader) if key in sys.argv],
     "step_keys": [key for key in header_keys(_StepHeader) if key in sys.argv],
     "form": [field for field in form if field["path"] in sys.argv],
-    "docs": with_policy_fields(Path("docs/settings.md").read_text()),
 }))
+"""
+
+
+DOCS = """
+from pathlib import Path
+from scripts.reference import with_policy_fields
+print(with_policy_fields(Path("docs/settings.md").read_text()))
 """
 
 
@@ -134,9 +138,13 @@ def test_a_field_that_is_added_to_its_file_is_everywhere(extended):
     assert found["step_keys"] == ["tools.fs.max_files"]
     [shown] = found["form"]
     assert (shown["type"], shown["label"]) == ("bytes", {"en": "Max files", "zh": "文件数上限"})
-    assert "| `TOOL_MAX_FILES` | unset | Limits `tools.fs.max_files`. |" in found["docs"]
-    assert "| `tools.fs.max_files` | `100` | The most files that a call may touch. |" in found["docs"]
-    assert "`tools.fs.careful`" not in found["docs"]
+
+
+def test_the_documentation_has_a_field_that_is_added(extended):
+    docs = run(extended, "-c", DOCS).stdout
+    assert "| `TOOL_MAX_FILES` | unset | Limits `tools.fs.max_files`. |" in docs
+    assert "| `tools.fs.max_files` | `100` | The most files that a call may touch. |" in docs
+    assert "`tools.fs.careful`" not in docs
 
 
 def test_the_commands_set_and_show_a_field_that_is_added(extended):

@@ -280,9 +280,9 @@ def test_a_tool_of_a_denied_group_or_effect_is_neither_exposed_nor_executed(regi
     denied = ToolPolicy(denied_tools=frozenset({entry}), shell=ShellPolicy(enabled=True))
     authority_inputs = AuthorityInputs(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN, agent=denied)
     authority = compile_authority(registry, authority_inputs)
+    assert "note" not in authority.exposed
     assert authority.verdict("memory.note").message == f"note is not available: {reason}"
     assert "(tools.denied_tools)" in authority.verdict("note").next_action
-    assert "note" not in authority.exposed
     assert isinstance(authority.verdict("draw"), AllowedTool)
     refusal = judge_call(ToolCall("c", "memory.note", "{}"), authority, registry)
     assert refusal.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE

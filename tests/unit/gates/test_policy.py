@@ -126,6 +126,12 @@ def test_switches_and_limits_and_servers_by_example():
     assert merged.mcp.allowed_servers == frozenset("b")
 
 
+@pytest.mark.parametrize(("one", "other"), [(a, b) for a in ORDER for b in ORDER])
+def test_of_two_decisions_the_stricter_holds(one, other):
+    layers = [policy_of({"shell.unknown": value}) for value in (one, other)]
+    assert merge_tool_policies(*layers).shell.unknown == ORDER[min(map(ORDER.index, (one, other)))]
+
+
 def test_an_agent_cannot_switch_on_what_the_system_switched_off():
     off = ToolPolicy(shell=ShellPolicy(enabled=False))
     on = ToolPolicy(shell=ShellPolicy(enabled=True))
