@@ -20,10 +20,7 @@ ADDED = """
         Annotated[int, Field(gt=0, le=1000), Strict(), FieldKind("bytes", min)] | None,
         Declaration(
             default=100,
-            if_unset=100,
-            closed=1,
             variable=Variable("TOOL_MAX_FILES"),
-            prompt="fs.maxFiles",
             label=Text("Max files", "文件数上限"),
             hint=Text("Most files of one call.", "一次调用最多涉及的文件。"),
             doc="The most files that a call may touch.",
@@ -34,7 +31,6 @@ ADDED = """
         Declaration(
             if_unset=True,
             set_by=frozenset({PolicyLayer.agent}),
-            prompt="fs.careful",
             label=Text("Careful", "谨慎"),
             hint=Text("Set by agents alone.", "仅由智能体设置。"),
         ),
@@ -73,7 +69,7 @@ form = [field for group in form_description() for field in group["fields"]]
 print(json.dumps({
     "package": interlock.__file__,
     "merged": values_of(merge_tool_policies(*layers))["fs.max_files"],
-    "closed": values_of(CLOSED_POLICY)["fs.max_files"],
+    "closed": values_of(CLOSED_POLICY)["fs.careful"],
     "variable": values_of(ceiling(load_settings()))["fs.max_files"],
     "digests": len({compiled(value).digest for value in (1, 2, None)}),
     "in_force": [compiled(None).policy.fs.max_files, compiled(3).policy.fs.max_files],
@@ -129,7 +125,7 @@ def test_a_field_that_is_added_to_its_file_is_everywhere(extended):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["package"].startswith(str(extended))
-    assert (found["merged"], found["closed"], found["variable"], found["agent"]) == (4, 1, 6, 8)
+    assert (found["merged"], found["closed"], found["variable"], found["agent"]) == (4, False, 6, 8)
     assert found["digests"] == 3
     assert (found["in_force"], found["canonical"]) == ([100, 3], 3)
     assert found["prompt"] == ["fs.maxFiles: 5"]
@@ -174,4 +170,3 @@ def test_every_field_and_every_group_has_its_texts_in_both_languages():
         assert text.zh
         assert set(re.findall(r"\{\w+\}", text.en)) == set(re.findall(r"\{\w+\}", text.zh)), text
         assert "管理员" in text.zh or "operator" not in text.en, text
-    assert len({field.declared.prompt for field in FIELDS.values()}) == len(FIELDS)

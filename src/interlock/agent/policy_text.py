@@ -13,7 +13,7 @@ _HEAD = "ToolPolicy (all layers merged; every call is checked against exactly th
 def render_policy(authority: Authority) -> str:
     """One line per field, in fixed order, then the operator's limits of the output."""
     values = values_of(authority.policy) | _enforced(authority)
-    lines = [f"{field.declared.prompt}: {_text(values[path])}" for path, field in FIELDS.items()]
+    lines = [f"{field.prompt_name}: {_text(values[path])}" for path, field in FIELDS.items()]
     lines.append(f"maxOutputLines: {authority.limits.max_output_lines}")
     lines.append(f"maxOutputBytes: {authority.limits.max_output_bytes}")
     return "\n".join([_HEAD, *lines])

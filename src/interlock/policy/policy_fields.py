@@ -7,6 +7,7 @@ merge is a meet (associative, commutative, idempotent), and no sequence of layer
 """
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -36,11 +37,15 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldKind:
-    """How values of one kind meet, and which control edits them. `unset` restricts nothing."""
+    """How values of one kind meet, and which control edits them.
+
+    `unset` restricts nothing. `closed` is the value while the stored settings cannot be read.
+    """
 
     editor: str
     meet: Callable[[Any, Any], Any]
     unset: Any = None
+    closed: Any = None
     # The loosest first.
     choices: tuple[tuple[str, Text], ...] = ()
 
@@ -56,20 +61,18 @@ class Variable(NamedTuple):
 class Declaration:
     """Everything about a field beside its path and its type.
 
-    `default` is its value in the stored settings. `if_unset` holds if no layer up to `closes_after` sets
-    it, so that a later layer cannot open it. `closed` is its value while the stored settings cannot be
-    read. `hint` may name limits, such as {lines}; `doc` replaces it in the documentation. `shown_with`
-    names the switch without which the page does not show the field.
+    `default` is its value in the stored settings. `if_unset`, by default the same, holds if no layer up to
+    `closes_after` sets it, so that a later layer cannot open it. `hint` may name limits, such as {lines};
+    `doc` replaces it in the documentation. `shown_with` names the switch without which the page does not
+    show the field.
     """
 
     label: Text
     hint: Text
-    prompt: str
-    if_unset: Any
     doc: str = ""
     variable: Variable | None = None
     default: Any = None
-    closed: Any = None
+    if_unset: Any = None
     closes_after: PolicyLayer = PolicyLayer.settings
     set_by: frozenset[PolicyLayer] = frozenset({PolicyLayer.settings, PolicyLayer.agent, PolicyLayer.node})
     shown_with: str = ""
@@ -93,12 +96,12 @@ def _choice(**choices: Text) -> FieldKind:
     def strictest(a: str, b: str) -> str:
         return max(a, b, key=order.index)
 
-    return FieldKind("choice", strictest, choices=tuple(choices.items()))
+    return FieldKind("choice", strictest, closed=order[-1], choices=tuple(choices.items()))
 
 
 _BYTES = FieldKind("bytes", min)
 
-Switch = Annotated[bool, Strict(), FieldKind("switch", and_)]
+Switch = Annotated[bool, Strict(), FieldKind("switch", and_, closed=False)]
 ByteLimit = Annotated[int, Field(gt=0, le=2**40), Strict(), _BYTES]
 # An image is held in memory while it is viewed.
 ImageBytes = Annotated[int, Field(gt=0, le=2**26), Strict(), _BYTES]
@@ -144,7 +147,9 @@ def _reject_invalid_entries(entries: frozenset[str]) -> frozenset[str]:
 
 
 DeniedTools = Annotated[
-    frozenset[str], AfterValidator(_reject_invalid_entries), FieldKind("tools", or_, unset=frozenset())
+    frozenset[str],
+    AfterValidator(_reject_invalid_entries),
+    FieldKind("tools", or_, unset=frozenset(), closed=frozenset()),
 ]
 
 
@@ -164,10 +169,7 @@ class FsPolicy(PolicyPart):
         Switch | None,
         Declaration(
             default=True,
-            if_unset=True,
-            closed=False,
             variable=Variable("TOOL_FS_ENABLED"),
-            prompt="fs.enabled",
             label=Text("Enable filesystem tools (fs.*)", "启用文件系统工具（fs.*）"),
             hint=Text(
                 "Turning this off stops file access in chat, agent and run sessions, including commands "
@@ -181,9 +183,7 @@ class FsPolicy(PolicyPart):
         ByteLimit | None,
         Declaration(
             default=DEFAULT_MAX_READ_BYTES,
-            if_unset=DEFAULT_MAX_READ_BYTES,
             variable=Variable("TOOL_MAX_READ_BYTES"),
-            prompt="fs.maxReadBytes",
             label=Text("Max read bytes", "单次读取上限（字节）"),
             hint=Text(
                 "Maximum that one call reads from files. A result shows at most {lines} lines and {page}, "
@@ -199,9 +199,7 @@ class FsPolicy(PolicyPart):
         ByteLimit | None,
         Declaration(
             default=DEFAULT_MAX_WRITE_BYTES,
-            if_unset=DEFAULT_MAX_WRITE_BYTES,
             variable=Variable("TOOL_MAX_WRITE_BYTES"),
-            prompt="fs.maxWriteBytes",
             label=Text("Max write bytes", "单次写入上限（字节）"),
             hint=Text("Maximum that one call writes to a file.", "一次调用最多向文件写入的内容。"),
             doc="The most that a call may write.",
@@ -222,10 +220,7 @@ class ShellPolicy(PolicyPart):
         Switch | None,
         Declaration(
             default=True,
-            if_unset=True,
-            closed=False,
             variable=Variable("TOOL_SHELL_ENABLED"),
-            prompt="shell.enabled",
             label=Text("Enable commands (bash)", "启用命令（bash）"),
             hint=Text(
                 "Turning this off disables bash and bash_readonly.",
@@ -239,9 +234,7 @@ class ShellPolicy(PolicyPart):
         Declaration(
             default=True,
             if_unset=False,
-            closed=False,
             variable=Variable("TOOL_SHELL_NETWORK", default=False),
-            prompt="shell.network",
             label=Text("Allow network access", "允许访问网络"),
             hint=Text(
                 "For commands in coding mode, and only to the ports below.",
@@ -255,7 +248,6 @@ class ShellPolicy(PolicyPart):
         Declaration(
             if_unset=frozenset(),
             variable=Variable("TOOL_NETWORK_PORTS", default=frozenset({80, 443})),
-            prompt="shell.ports",
             label=Text("Ports", "端口"),
             hint=Text(
                 "Ports that commands can connect to, separated by commas.",
@@ -269,10 +261,7 @@ class ShellPolicy(PolicyPart):
         Decision | None,
         Declaration(
             default="allow",
-            if_unset="allow",
-            closed="deny",
             variable=Variable("TOOL_SHELL_UNKNOWN"),
-            prompt="shell.unknown",
             label=Text("Commands that no rule names", "没有规则提到的命令"),
             hint=Text(
                 "Allow runs them in the sandbox, deny refuses them. Ask refuses them too, as long as calls "
@@ -297,9 +286,7 @@ class McpPolicy(PolicyPart):
         Declaration(
             default=False,
             if_unset=True,
-            closed=False,
             variable=Variable("TOOL_MCP_ENABLED"),
-            prompt="mcp.enabled",
             label=Text("Enable MCP tools", "启用 MCP 工具"),
             hint=Text(
                 "Turning this off disables the tools of all servers. Servers shows which servers are "
@@ -316,7 +303,6 @@ class McpPolicy(PolicyPart):
             if_unset=frozenset(),
             closes_after=PolicyLayer.agent,
             variable=Variable("TOOL_MCP_SERVERS"),
-            prompt="mcp.allowedServers",
             shown_with="mcp.enabled",
             label=Text("Allowed MCP servers", "允许的 MCP 服务器"),
             hint=Text(
@@ -338,10 +324,7 @@ class MemoryPolicy(PolicyPart):
         Switch | None,
         Declaration(
             default=True,
-            if_unset=True,
-            closed=False,
             variable=Variable("TOOL_MEMORY_ENABLED"),
-            prompt="memory.enabled",
             label=Text("Enable memory", "启用记忆"),
             hint=Text(
                 "Turning this off disables memory_search and memory_append.",
@@ -360,10 +343,7 @@ class ImagePolicy(PolicyPart):
         Switch | None,
         Declaration(
             default=True,
-            if_unset=True,
-            closed=False,
             variable=Variable("TOOL_IMAGE_ENABLED"),
-            prompt="image.enabled",
             label=Text("Enable images", "启用图片生成"),
             hint=Text("Turning this off disables generate_image.", "关闭后，generate_image 不可用。"),
             doc="Image tools.",
@@ -373,9 +353,7 @@ class ImagePolicy(PolicyPart):
         ImageBytes | None,
         Declaration(
             default=DEFAULT_MAX_IMAGE_BYTES,
-            if_unset=DEFAULT_MAX_IMAGE_BYTES,
             variable=Variable("IMAGE_MAX_BYTES"),
-            prompt="image.maxBytes",
             label=Text("Max image bytes", "图片大小上限（字节）"),
             hint=Text("Maximum size of a saved image.", "可保存的图片的最大大小。"),
             doc="The largest image; at most 67108864. A `tools.fs.max_write_bytes` below its default "
@@ -400,7 +378,6 @@ class ToolPolicy(PolicyPart):
         Declaration(
             if_unset=DEFAULT_MAX_TIMEOUT_SECONDS,
             variable=Variable("TOOL_MAX_TIMEOUT_SECONDS", default=DEFAULT_MAX_TIMEOUT_SECONDS),
-            prompt="maxTimeoutSeconds",
             label=Text("Max call time (seconds)", "单次调用最长时间（秒）"),
             hint=Text(
                 "A longer call is stopped, together with every process it started.",
@@ -413,10 +390,7 @@ class ToolPolicy(PolicyPart):
         DeniedTools,
         Declaration(
             default=frozenset(),
-            if_unset=frozenset(),
-            closed=frozenset(),
             variable=Variable("TOOL_DENIED", default=frozenset()),
-            prompt="deniedTools",
             label=Text("Denied tools", "禁止的工具"),
             hint=Text(
                 "Select a tool, a group or an effect to deny it in every mode.",
@@ -451,6 +425,16 @@ class PolicyField:
     type: Any
     kind: FieldKind
     declared: Declaration
+
+    @property
+    def if_unset(self) -> Any:
+        declared = self.declared
+        return declared.default if declared.if_unset is None else declared.if_unset
+
+    @property
+    def prompt_name(self) -> str:
+        """Its name in the prompt, as the specification writes them: `fs.maxReadBytes`."""
+        return re.sub("_([a-z])", lambda found: found[1].upper(), self.path)
 
 
 def _fields(part: type[PolicyPart], prefix: str = "") -> Iterator[PolicyField]:
@@ -487,7 +471,7 @@ def values_of(policy: ToolPolicy) -> dict[str, Any]:
 
 
 DEFAULT_POLICY = policy_of({path: field.declared.default for path, field in FIELDS.items()})
-CLOSED_POLICY = policy_of({path: field.declared.closed for path, field in FIELDS.items()})
+CLOSED_POLICY = policy_of({path: field.kind.closed for path, field in FIELDS.items()})
 
 
 def merge_tool_policies(*layers: ToolPolicy) -> ToolPolicy:
@@ -520,7 +504,7 @@ def close_unset(policy: ToolPolicy, after: PolicyLayer) -> ToolPolicy:
     values = values_of(policy)
     for path, field in FIELDS.items():
         if values[path] == field.kind.unset and field.declared.closes_after is after:
-            values[path] = field.declared.if_unset
+            values[path] = field.if_unset
     return policy_of(values)
 
 
