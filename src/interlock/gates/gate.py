@@ -122,6 +122,7 @@ async def _judge_arguments(
             mode=authority.mode,
             limits=authority.limits,
             profile=authority.profile,
+            policy=authority.policy,
             authority_digest=authority.digest,
             timeout_seconds=_seconds(call, tool, arguments, authority),
             cancel=CancelSignal(caller.is_held),
