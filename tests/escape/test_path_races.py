@@ -21,7 +21,7 @@ from interlock.core import files
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.files import rename_noreplace
 from interlock.sandbox.directory_walk import EntryKind, walk
-from interlock.sandbox.file_io import open_file, open_file_in, write_atomically
+from interlock.sandbox.file_io import create_file, open_file, open_file_in, staged_file
 from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
@@ -68,7 +68,7 @@ class Real:
     def create(self, asked: str) -> None:
         place = self.resolver.find(asked, PathAccess.write)
         with self.resolver.parent(place, make=True) as parent:
-            write_atomically(parent, iter((b"inside",)), like=None, before_commit=lambda: None)
+            create_file(parent, (b"inside",))
 
     def replace(self, asked: str) -> None:
         place = self.resolver.find(asked, PathAccess.write)
@@ -78,7 +78,8 @@ class Real:
         ):
             if CANARY in like.read(0, 1000):
                 raise Escaped(asked)
-            write_atomically(parent, iter((b"inside",)), like=like, before_commit=lambda: None)
+            with staged_file(parent, (b"inside",), like=like) as put:
+                put()
 
     def remove(self, asked: str) -> None:
         place = self.resolver.find(asked, PathAccess.write, follow=False)

@@ -125,6 +125,7 @@ async def _judge_arguments(
             mode=authority.mode,
             limits=authority.limits,
             profile=authority.profile,
+            policy=authority.policy,
             authority_digest=authority.digest,
             timeout_seconds=limit.seconds,
             cancel=CancelSignal(caller.is_held),

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -124,14 +124,11 @@ def lstat_entry(parent: OpenParent) -> os.stat_result | None:
         return None
 
 
-def write_atomically(
-    parent: OpenParent,
-    pieces: Iterator[bytes],
-    *,
-    like: OpenFile | None,
-    before_commit: Check,
-) -> None:
-    """Write a file completely or not at all: to a temporary file, then one rename.
+@contextmanager
+def staged_file(
+    parent: OpenParent, pieces: Iterable[bytes], *, like: OpenFile | None
+) -> Iterator[Callable[[], None]]:
+    """A complete file, on disk and not visible yet; calling what is yielded puts it in its place.
 
     `like` is the file it replaces, whose owner, permissions and attributes it takes over; without one it is
     a new file, and a file created in the meantime is kept.
@@ -142,12 +139,18 @@ def write_atomically(
         if like is not None:
             _take_over(new.descriptor, like)
         os.fsync(new.descriptor)
-        before_commit()
-        if like is None:
-            new.appear_as(parent.name)
-        else:
-            new.replace(parent.name)
-    fsync_directory(parent.descriptor)
+
+        def put() -> None:
+            (new.appear_as if like is None else new.replace)(parent.name)
+            fsync_directory(parent.descriptor)
+
+        yield put
+
+
+def create_file(parent: OpenParent, pieces: Iterable[bytes]) -> None:
+    """A new file, completely or not at all."""
+    with staged_file(parent, pieces, like=None) as put:
+        put()
 
 
 def _take_over(descriptor: int, like: OpenFile) -> None:
