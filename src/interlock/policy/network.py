@@ -11,7 +11,7 @@ MAX_TOLD = 5
 
 
 def network_denial_reason(tool: BaseTool, policy: ShellPolicy) -> tuple[str, str] | None:
-    """The reason, and the field of the tool policy that denies it; None if it is allowed."""
+    """The reason, and the path of the policy field that denies it; None if it is allowed."""
     external = tool.external
     if external is None:
         return None
