@@ -15,7 +15,7 @@ from interlock.config.settings_report import describe_settings, secrets_of, sett
 from interlock.core.errors import BadUsage, ConfigurationError, InvalidStoredSettings
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.runtime_settings import StoredSettings, _applied, _version, to_document
-from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
+from interlock.tools.mcp.server import AddServerRequest, McpServerConfig, make_server
 from interlock.wiring import build_registry
 from interlock.workflow.directory import WorkflowCheck, WorkflowDirectory, WorkflowInvalid
 from tests.fuzz.odd import ANYTHING, WORDS, shuffled_lines, spoiled, torn, written
