@@ -8,7 +8,6 @@ at most a proposal, which a person confirms.
 
 import json
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -38,11 +37,12 @@ MAX_NAME_CHARS = 64
 # A longer one is not a name; nothing of it is kept.
 MAX_FOREIGN_NAME_CHARS = 256
 # Of a diff: the lines of a field that are compared, and those that are shown.
-MAX_COMPARED_LINES = 400
+MAX_COMPARED_LINES = 200
 MAX_DIFF_LINES = 120
 DIFF_COLUMNS = 100
 NAME_CLASH = "its name here would clash with another tool's"
 _HASH_CHARS = 10
+_SENTENCE_END = re.compile(r"(?<=[.!?] )")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 _EFFECTS = (Effect.read, Effect.write, Effect.exec, Effect.special)
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -314,22 +314,23 @@ def definition_changes(tool: StoredMcpTool, redactor: Redactor) -> list[dict[str
     return [
         {"field": name, "diff": _diff(_lines(old, redactor), _lines(new, redactor))}
         for name, old, new in fields
-        if old != new
+        # As text: for Python, 1 equals true.
+        if json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True)
     ]
 
 
 def _lines(value: Any, redactor: Redactor) -> list[str]:
-    """A text in short lines, so that its diff shows where it differs, or JSON as one writes it."""
+    """A text, or JSON, in short lines: a diff then shows where a long one differs."""
     if not value:
         return []
-    if isinstance(value, str):
-        wrap = textwrap.TextWrapper(
-            DIFF_COLUMNS, replace_whitespace=False, drop_whitespace=False, expand_tabs=False
-        )
-        lines = [part for line in redactor.text(value).split("\n") for part in wrap.wrap(line) or [""]]
-    else:
-        lines = json.dumps(redactor.value(value), indent=2, sort_keys=True, ensure_ascii=False).split("\n")
-    return [escape_invisible(line) for line in lines]
+    text = redactor.text(value) if isinstance(value, str) else ""
+    text = text or json.dumps(redactor.value(value), indent=2, sort_keys=True, ensure_ascii=False)
+    sentences = (sentence for line in text.split("\n") for sentence in _SENTENCE_END.split(line))
+    return [
+        escape_invisible(sentence[start : start + DIFF_COLUMNS])
+        for sentence in sentences
+        for start in range(0, len(sentence) or 1, DIFF_COLUMNS)
+    ]
 
 
 def _diff(old: list[str], new: list[str]) -> list[str]:
@@ -341,9 +342,9 @@ def _diff(old: list[str], new: list[str]) -> list[str]:
     compared = slice(start, start + MAX_COMPARED_LINES)
     # The first two lines name files.
     lines = list(unified_diff(old[compared], new[compared], lineterm=""))[2:]
-    shown = ["@@" if line.startswith("@@") else line[: 3 * DIFF_COLUMNS] for line in lines]
+    shown = ["@@" if line.startswith("@@") else line for line in lines]
     if not shown:
         return ["@@ it differs only in what is redacted"]
     if len(shown) > MAX_DIFF_LINES or max(len(old), len(new)) > compared.stop:
-        shown = [*shown[:MAX_DIFF_LINES], "@@ there are more changes; read the whole definition"]
+        shown = [*shown[:MAX_DIFF_LINES], "@@ there may be more changes; read the whole definition"]
     return shown

@@ -270,35 +270,14 @@ def _store_listing(
         )
     )
     for tool in listed:
-        before = known.get(tool.name)
-        if tool.name in added or before is None or _differs({tool.name: before}, [tool]):
+        before, name = known.get(tool.name), exposed_name(server_id, tool.name)
+        if before is None or _differs({tool.name: before}, [tool]):
             transaction.record(
                 McpToolListed(
                     server=server_id, tool=tool.name, definition_hash=tool.hash, problem=tool.problem
                 )
             )
         transaction.connection.change(STORE_DEFINITION, (_document(tool, before), server_id, tool.name))
-    _record_changes(transaction, server_id, known, listed)
-
-
-def _document(tool: StoredMcpTool, before: StoredMcpTool | None) -> str | None:
-    """The definition, with the one that was classified as long as it is another."""
-    document = tool.definition.as_dict() if tool.definition is not None else {}
-    if before is not None and before.given is not None and before.given.hash != tool.hash:
-        reviewed = before.definition if before.given.hash == before.hash else before.reviewed
-        if reviewed is not None:
-            document["reviewed"] = reviewed.as_dict()
-    return orjson.dumps(document).decode() if document else None
-
-
-def _record_changes(
-    transaction: Transaction,
-    server_id: str,
-    known: Mapping[str, StoredMcpTool],
-    listed: Sequence[StoredMcpTool],
-) -> None:
-    for tool in listed:
-        before, name = known.get(tool.name), exposed_name(server_id, tool.name)
         if before is not None and before.hash != tool.hash:
             transaction.record(
                 McpToolChanged(
@@ -312,6 +291,16 @@ def _record_changes(
             )
         if tool.problem == NAME_CLASH and (before is None or before.problem != NAME_CLASH):
             transaction.record(McpNameClash(server=server_id, tool=tool.name, name=name))
+
+
+def _document(tool: StoredMcpTool, before: StoredMcpTool | None) -> str | None:
+    """The definition, with the one that was classified as long as it is another."""
+    document = tool.definition.as_dict() if tool.definition is not None else {}
+    if before is not None and before.given is not None and before.given.hash != tool.hash:
+        reviewed = before.definition if before.given.hash == before.hash else before.reviewed
+        if reviewed is not None:
+            document["reviewed"] = reviewed.as_dict()
+    return orjson.dumps(document).decode() if document else None
 
 
 # -- projections --

@@ -188,28 +188,20 @@ async def _listen(
     last_words: Callable[[], Awaitable[str]],
     on_end: Callable[[str], None],
 ) -> None:
-    reason = ""
+    reason, stray = "", 0
     try:
         async with into:
-            async for message in _messages(child):
-                await into.send(message)
+            async for line in _lines(child):
+                message = _parsed(line)
+                if message is not None:
+                    await into.send(message)
+                elif (stray := stray + 1) > MAX_STRAY_LINES:
+                    raise _Unheard("its output is not the MCP protocol")
     except _Unheard as error:
         reason = str(error)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         reason = "the connection was closed"
     on_end(reason or await last_words())
-
-
-async def _messages(child: RunningJob) -> AsyncIterator[SessionMessage]:
-    stray = 0
-    async for line in _lines(child):
-        message = _parsed(line)
-        if message is not None:
-            yield message
-            continue
-        stray += 1
-        if stray > MAX_STRAY_LINES:
-            raise _Unheard("its output is not the MCP protocol")
 
 
 async def _lines(child: RunningJob) -> AsyncIterator[bytes]:
