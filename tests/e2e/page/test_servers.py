@@ -179,7 +179,7 @@ def test_a_server_that_claims_otherwise_when_a_person_confirms_gets_no_class(ser
     assert sticks_out(page) == []
     assert serious(page) == []
     form.get_by_role("button", name="确认 2 项归类").tap()
-    expect(form.get_by_role("alert")).to_be_visible()
+    expect(form.get_by_role("alert")).to_contain_text("未保存任何内容")
     # What is shown now is what it claims now, to be looked at anew.
     expect(_row(form, "echo").get_by_role("combobox", name="作用")).to_have_value("read")
     assert [each for each in served.events("mcp.tool_classed") if each["server"] == "fickle"] == []

@@ -136,10 +136,11 @@ class McpServersView extends PageElement {
         await this.#list();
       }
     } catch (error) {
-      if (error.code === 'MCP_TOOL_CHANGED') await this.#look();
+      const isChanged = error.code === 'MCP_TOOL_CHANGED';
+      if (isChanged) await this.#look();
       if (id === this.id) {
-        const form = error.code === 'MCP_TOOL_CHANGED' ? proposalForm(this.server, this.found) : this.proposal;
-        this.proposal = { ...form, error };
+        this.proposal = isChanged ? { ...proposalForm(this.server, this.found), wrong: t('servers.all_changed') }
+          : { ...this.proposal, error };
       }
     }
     this.busy = '';
