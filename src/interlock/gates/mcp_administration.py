@@ -103,8 +103,8 @@ class McpAdministration:
         self, server_id: str, tool: str, request: ClassifyRequest, *, who: str, is_operator: bool
     ) -> Json:
         """Classify a tool. Remote users: only a reviewed definition, not vouched for, for open modes."""
-        told = await self._classify(server_id, [(tool, request)], who, is_operator=is_operator)
-        return {"tool": told["tools"][0], "server": told["server"]}
+        shown = await self._classify(server_id, [(tool, request)], who, is_operator=is_operator)
+        return {"tool": shown["tools"][0], "server": shown["server"]}
 
     async def classify(
         self,
@@ -187,8 +187,8 @@ class McpAdministration:
         names = await self._service.classify(server_id, requests, who=who)
         known = (await self._service.repository.catalog()).server(server_id)
         tools = [self._tool_json(known, known.tools[name]) for name in names if name in known.tools]
-        told: Json = self._redactor.value({"tools": tools, "server": await self._server_json(known)})
-        return told
+        shown: Json = self._redactor.value({"tools": tools, "server": await self._server_json(known)})
+        return shown
 
     # -- views --
 

@@ -36,7 +36,7 @@ IDLE_SECONDS = 300.0
 MAX_PAUSE_SECONDS = 60.0
 # Abandoned calls after which the server that holds them is stopped.
 MAX_ABANDONED = 8
-MAX_RESTORED_TOLD = 50
+MAX_RESTORED_SHOWN = 50
 
 
 class LazySandbox:
@@ -235,7 +235,7 @@ class McpConnectionPool:
     def _ended(self, server: McpServerConfig, connection: "McpConnection") -> None:
         self._alive.discard(connection)
         if connection.restored:
-            self._note(McpRestored(server=server.id, paths=connection.restored[:MAX_RESTORED_TOLD]))
+            self._note(McpRestored(server=server.id, paths=connection.restored[:MAX_RESTORED_SHOWN]))
 
     async def _backend(self) -> SandboxBackend:
         choice = await self.sandbox.choice()

@@ -39,10 +39,10 @@ BURST = 500.0
 PER_SECOND = 100.0
 # Some servers print a greeting on stdout. More than this is not the protocol.
 MAX_STRAY_LINES = 100
-MAX_COMPLAINT_BYTES = 16 * 1024
+MAX_STDERR_BYTES = 16 * 1024
 READ_BYTES = 64 * 1024
 # Between the end of a child's input and its kill.
-LEAVE_SECONDS = 0.3
+EXIT_SECONDS = 0.3
 CONNECT_SECONDS = 10.0
 # Of an event stream, over its whole life.
 MAX_STREAM_BYTES = 64 * 1024 * 1024
@@ -55,7 +55,7 @@ RECONNECTIONS_PER_SECOND = 0.2
 SESSION = "mcp-session-id"
 FORGOTTEN = "it no longer knows this session"
 # The only notifications that are handled.
-_HEARD = frozenset({"notifications/progress", "notifications/tools/list_changed"})
+_HANDLED = frozenset({"notifications/progress", "notifications/tools/list_changed"})
 
 Streams = AbstractAsyncContextManager[TransportStreams]
 
@@ -143,7 +143,7 @@ def _is_noise(item: SessionMessage | Exception) -> bool:
     if isinstance(item, Exception):
         return False
     message = item.message
-    return isinstance(message, JSONRPCNotification) and message.method not in _HEARD
+    return isinstance(message, JSONRPCNotification) and message.method not in _HANDLED
 
 
 # -- a child over pipes --
@@ -152,7 +152,7 @@ Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
-class _Unheard(Exception):
+class _ProtocolFault(Exception):
     """The server sent something unusable; the text says what."""
 
 
@@ -164,11 +164,13 @@ async def stdio_streams(
     into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
     async with backend.running(job) as child:
-        complaints = bytearray()
+        stderr_tail = bytearray()
         async with anyio.create_task_group() as group:
-            group.start_soon(_listen, child, into, lambda: _last_words(child, complaints, redactor), on_end)
-            group.start_soon(_speak, child, out_of)
-            group.start_soon(_keep_complaints, child, complaints)
+            group.start_soon(
+                _read_messages, child, into, lambda: _end_reason(child, stderr_tail, redactor), on_end
+            )
+            group.start_soon(_write_messages, child, out_of)
+            group.start_soon(_keep_stderr, child, stderr_tail)
             try:
                 yield incoming, outgoing
             finally:
@@ -176,16 +178,16 @@ async def stdio_streams(
                 with anyio.CancelScope(shield=True), suppress(TimeoutError):
                     if child.stdin is not None:
                         child.stdin.close()
-                    await asyncio.wait_for(child.wait(), LEAVE_SECONDS)
+                    await asyncio.wait_for(child.wait(), EXIT_SECONDS)
                 group.cancel_scope.cancel()
                 for stream in (into, incoming, outgoing, out_of):
                     stream.close()
 
 
-async def _listen(
+async def _read_messages(
     child: RunningJob,
     into: Incoming,
-    last_words: Callable[[], Awaitable[str]],
+    end_reason: Callable[[], Awaitable[str]],
     on_end: Callable[[str], None],
 ) -> None:
     reason, stray = "", 0
@@ -196,12 +198,12 @@ async def _listen(
                 if message is not None:
                     await into.send(message)
                 elif (stray := stray + 1) > MAX_STRAY_LINES:
-                    raise _Unheard("its output is not the MCP protocol")
-    except _Unheard as error:
+                    raise _ProtocolFault("its output is not the MCP protocol")
+    except _ProtocolFault as error:
         reason = str(error)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         reason = "the connection was closed"
-    on_end(reason or await last_words())
+    on_end(reason or await end_reason())
 
 
 async def _lines(child: RunningJob) -> AsyncIterator[bytes]:
@@ -216,23 +218,23 @@ async def _lines(child: RunningJob) -> AsyncIterator[bytes]:
         pieces.append(rest)
         held += len(rest)
         if held > MAX_MESSAGE_BYTES:
-            raise _Unheard(f"one of its messages is larger than {MAX_MESSAGE_BYTES} bytes")
+            raise _ProtocolFault(f"one of its messages is larger than {MAX_MESSAGE_BYTES} bytes")
 
 
 def _parsed(line: bytes) -> SessionMessage | None:
     try:
-        said = orjson.loads(line)
+        message = orjson.loads(line)
     except (orjson.JSONDecodeError, RecursionError):
         return None
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_python(said, by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False))
     except (ValidationError, RecursionError):
-        return _faulty_answer(said)
+        return _faulty_answer(message)
 
 
-def _faulty_answer(said: object) -> SessionMessage | None:
+def _faulty_answer(message: object) -> SessionMessage | None:
     """An error in place of an invalid response, so that its caller need not wait for the time-out."""
-    match said:
+    match message:
         case {"id": int() | str() as number, "result": _} | {"id": int() | str() as number, "error": _}:
             fault = ErrorData(code=PARSE_ERROR, message="a response that does not conform to the protocol")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=fault))
@@ -240,7 +242,7 @@ def _faulty_answer(said: object) -> SessionMessage | None:
             return None
 
 
-async def _speak(child: RunningJob, out_of: Outgoing) -> None:
+async def _write_messages(child: RunningJob, out_of: Outgoing) -> None:
     """Write until the child stops reading, which the reader notices."""
     if child.stdin is None:
         return
@@ -251,26 +253,26 @@ async def _speak(child: RunningJob, out_of: Outgoing) -> None:
                 await child.stdin.write(text.encode() + b"\n")
 
 
-async def _keep_complaints(child: RunningJob, complaints: bytearray) -> None:
+async def _keep_stderr(child: RunningJob, stderr_tail: bytearray) -> None:
     """Keep the last lines of stderr, reading to the end so that the child never blocks.
 
     Only whole lines are dropped: the rest of a cut line could begin within a secret.
     """
     while data := await child.stderr.read(READ_BYTES):
-        complaints += data
-        if len(complaints) > MAX_COMPLAINT_BYTES:
-            line_end = complaints.find(b"\n", len(complaints) - MAX_COMPLAINT_BYTES)
-            del complaints[: len(complaints) if line_end < 0 else line_end + 1]
+        stderr_tail += data
+        if len(stderr_tail) > MAX_STDERR_BYTES:
+            line_end = stderr_tail.find(b"\n", len(stderr_tail) - MAX_STDERR_BYTES)
+            del stderr_tail[: len(stderr_tail) if line_end < 0 else line_end + 1]
 
 
-async def _last_words(child: RunningJob, complaints: bytearray, redactor: Redactor) -> str:
+async def _end_reason(child: RunningJob, stderr_tail: bytearray, redactor: Redactor) -> str:
     """How it ended, if it did, and its last stderr lines."""
     try:
-        ended = await asyncio.wait_for(child.wait(), LEAVE_SECONDS)
+        ended = await asyncio.wait_for(child.wait(), EXIT_SECONDS)
     except TimeoutError:
         return "it closed its output"
-    said = complaints.decode("utf-8", "replace").strip()
-    last = to_visible_line(redactor.text(said).splitlines()[-1], 200) if said else ""
+    text = stderr_tail.decode("utf-8", "replace").strip()
+    last = to_visible_line(redactor.text(text).splitlines()[-1], 200) if text else ""
     if ended.reason is ExitReason.not_started:
         return ended.text
     return f"{ended.text}; its last output: {last}" if last else ended.text
