@@ -4,7 +4,7 @@ import { live } from 'lit/directives/live.js';
 import { errorText } from '../dialog.js';
 import { t } from '../i18n.js';
 import { icon } from '../views/components.js';
-import { EFFECTS, changesView, givable, hintsView } from './tool-view.js';
+import { EFFECTS, changesView, givable, hintsView, schemaView } from './tool-view.js';
 
 const WAITING = ['unclassed', 'changed'];
 
@@ -58,6 +58,7 @@ function toolRow(server, tool, given, id, change) {
     ${tool.description ? html`<p class="small s-words"><span class="hint">${t('servers.own_words')}</span> <q>${tool.description}</q></p>` : nothing}
     ${hintsView(tool)}
     ${changesView(tool)}
+    <details class="small"><summary>${t('servers.takes')}</summary>${schemaView(tool)}</details>
     ${tool.proposal ? nothing : html`<p class="small">${t('servers.all_undecided')}</p>`}
     <div class="row wrap"><label for="${id}-effect">${t('servers.effect')}</label>
       <select id="${id}-effect" ?disabled=${!given.included} @change=${(event) => change({ effect: event.target.value })}>

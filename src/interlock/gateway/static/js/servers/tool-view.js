@@ -62,7 +62,7 @@ export function hintsView({ hints, title }) {
   return html`<p class="small s-hints"><span class="badge warn">${t('servers.claim')}</span> ${t('servers.says', { what: joined(said) })} ${named}</p>`;
 }
 
-function schemaView({ schema }) {
+export function schemaView({ schema }) {
   const fields = Object.entries(schema?.properties ?? {});
   const required = new Set(schema?.required ?? []);
   return html`<div class="s-schema">
