@@ -6,7 +6,7 @@ call that uses it, so that changed protected names can be restored, as after a c
 
 import asyncio
 import importlib.util
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
     from interlock.tools.mcp.connection import McpConnection
-    from interlock.tools.mcp.transports import Streams
 
 IDLE_SECONDS = 300.0
 MAX_PAUSE_SECONDS = 60.0
@@ -209,7 +208,7 @@ class McpConnectionPool:
             profile = self.ceiling.profile(server)
             guard = ProtectedSnapshot(profile, PathResolver(profile).find("."))
         state.opened = connection = connect(
-            self._streams(server, backend),
+            lambda opening: self._streams(server, backend, opening),
             self._redactor,
             lambda: self.on_listing_changed(server.id),
             guard,
@@ -243,23 +242,22 @@ class McpConnectionPool:
             raise SandboxUnavailable(f"it cannot be confined ({choice.reason})")
         return choice.backend
 
-    def _streams(
-        self, server: McpServerConfig, backend: SandboxBackend | None
-    ) -> "Callable[[McpConnection], Streams]":
-        @asynccontextmanager
-        async def streams(connection: "McpConnection") -> "AsyncIterator[TransportStreams]":
-            from interlock.tools.mcp.transports import http_streams, stdio_streams
+    @asynccontextmanager
+    async def _streams(
+        self, server: McpServerConfig, backend: SandboxBackend | None, connection: "McpConnection"
+    ) -> "AsyncIterator[TransportStreams]":
+        from interlock.tools.mcp.transports import http_streams, stdio_streams
 
-            async with AsyncExitStack() as stack:
-                if backend is None:
-                    headers = resolve_values(server.headers, self._redactor)
-                    opening = http_streams(server.url, headers, connection.end)
-                else:
-                    job = await stack.enter_async_context(server_job(server, self.ceiling, self._redactor))
-                    opening = stdio_streams(backend, job, self._redactor, connection.end)
-                yield await stack.enter_async_context(opening)
-
-        return streams
+        if backend is None:
+            headers = resolve_values(server.headers, self._redactor)
+            async with http_streams(server.url, headers, connection.end) as streams:
+                yield streams
+            return
+        async with (
+            server_job(server, self.ceiling, self._redactor) as job,
+            stdio_streams(backend, job, self._redactor, connection.end) as streams,
+        ):
+            yield streams
 
     def _failed(self, state: McpServerState, reason: str) -> None:
         state.failures += 1
