@@ -42,7 +42,7 @@ MAX_DIFF_LINES = 120
 DIFF_COLUMNS = 100
 NAME_CLASH = "its name here would clash with another tool's"
 _HASH_CHARS = 10
-_SENTENCE_END = re.compile(r"(?<=[.!?] )")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?= )")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 _EFFECTS = (Effect.read, Effect.write, Effect.exec, Effect.special)
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
