@@ -1,10 +1,12 @@
 """Adds a dated entry to a note in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.memory.authorship import NoteAuthor
 from interlock.memory.note_writer import NoteEntry, NoteWriter
 from interlock.tools.result import FileTouch, ToolResult
 from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
@@ -12,8 +14,13 @@ from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, To
 
 
 class MemoryAppendTool(BaseTool):
-    def __init__(self, writer: NoteWriter | None) -> None:
+    """`author` reads who or what a session and its task act for."""
+
+    def __init__(
+        self, writer: NoteWriter | None, author: Callable[[str, str | None], NoteAuthor] | None
+    ) -> None:
         self._writer = writer
+        self._author = author
 
     @property
     def name(self) -> str:
@@ -60,8 +67,9 @@ class MemoryAppendTool(BaseTool):
         return frozenset({PolicySwitch.memory})
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> NoteEntry:
-        writer, content, title = self._writer, arguments["content"], arguments.get("title", "")
-        if writer is None:
+        writer, read_author = self._writer, self._author
+        content, title = arguments["content"], arguments.get("title", "")
+        if writer is None or read_author is None:
             raise ToolError(
                 ErrorCode.EXECUTION_ERROR,
                 "there is no memory here",
@@ -70,7 +78,12 @@ class MemoryAppendTool(BaseTool):
         # Redaction costs with the length of the text: the limit comes before it.
         _refuse_too_much(content, context.limits.max_write_bytes)
         now = datetime.now().astimezone()
-        return await run_in_thread_abandonable(context.cancel, lambda: writer.entry(content, title, now))
+
+        def entry() -> NoteEntry:
+            author = replace(read_author(context.session_id, context.scope.task), tool=self.name)
+            return writer.entry(content, title, now, author)
+
+        return await run_in_thread_abandonable(context.cancel, entry)
 
     async def execute(self, prepared: NoteEntry, context: ToolContext) -> ToolResult:
         writer = self._writer
