@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from interlock.questions.answers import read_answer
-from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import answer_text, question_text
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import WidgetType, document_of, read_widget
 from tests.harness.case_tables import each_row
 from tests.unit.questions.widget_cases import CASES
@@ -73,7 +73,7 @@ def test_what_all_questions_share_is_judged_alike(kind, change, path):
         ({"fields": [{"name": "a", "required": "false"}]}, "fields[0].required: must be true or false"),
         ({"fields": [{"name": "a", "required": 1}]}, "fields[0].required: must be true or false"),
         ({"fields": [{"name": "a", "min": 1}]}, "fields[0].min: a field of type text has no such key"),
-        ({"fields": [{"name": "a", "max_length": 0}]}, "fields[0].max_length: must be between 1"),
+        ({"fields": [{"name": "a", "max_length": 0}]}, "fields[0].max_length: must be at least 1"),
         ({"fields": [{"name": "a", "max_length": True}]}, "fields[0].max_length: must be a whole number"),
         (
             {"fields": [{"name": "a", "max_length": 2, "default": "abc"}]},
@@ -214,7 +214,7 @@ def test_a_misspelt_key_is_told_with_the_near_one():
 @each_row(
     ("kind", "answer", "told"),
     [
-        ("form", {}, "values: must be an object, not null"),
+        ("form", {}, "values: is missing"),
         ("form", {"values": []}, "values: must be an object, not a list"),
         ("form", {"values": {}}, "values.version: is required"),
         ("form", {"values": {"version": None}}, "values.version: is required"),
