@@ -187,8 +187,9 @@ class FormField(StrictModel):
     @classmethod
     def keys(cls, given: Mapping[str, Any]) -> tuple[str, Collection[str]]:
         kind = given.get("type", FieldType.text)
-        own = FieldType(kind).own_keys if kind in list(FieldType) else frozenset()
-        of_others = {key for each in FieldType for key in each.own_keys} - own
+        if kind not in list(FieldType):
+            return "a field", cls.model_fields
+        of_others = {key for each in FieldType for key in each.own_keys} - FieldType(kind).own_keys
         return f"a field of type {kind}", cls.model_fields.keys() - of_others
 
     @model_validator(mode="after")

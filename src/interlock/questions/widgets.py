@@ -58,12 +58,12 @@ class _Widget(StrictModel):
     title: Annotated[str, Field(max_length=MAX_TITLE, description="A short heading."), MAY_BE_EMPTY] = ""
 
     @classmethod
-    def keys(cls, given: Mapping[str, Any]) -> tuple[str, Collection[str]]:
-        return f"a question of type {given['type']}", cls.model_fields
+    def keys(cls, given: Mapping[str, Any]) -> tuple[str, Collection[str]]:  # noqa: ARG003
+        return f"a question of type {cls.model_fields['type'].default}", cls.model_fields
 
 
 class Form(_Widget):
-    type: Literal[WidgetType.form]
+    type: Literal[WidgetType.form] = WidgetType.form
     fields: Annotated[
         tuple[FormField, ...],
         Field(strict=False, min_length=1, max_length=MAX_FIELDS),
@@ -77,7 +77,7 @@ class Form(_Widget):
 class Selection(_Widget):
     """`other` is one more choice, in the person's own words."""
 
-    type: Literal[WidgetType.selection]
+    type: Literal[WidgetType.selection] = WidgetType.selection
     options: Options = Field(description="selection: the options.")
     multiple: bool = Field(default=False, description="selection: allow more than one choice.")
     allow_other: bool = Field(default=False, description="selection: also allow a free-text answer.")
@@ -102,7 +102,7 @@ class Selection(_Widget):
 class Confirmation(_Widget):
     """`dangerous` asks a front end to make an accidental yes hard."""
 
-    type: Literal[WidgetType.confirmation]
+    type: Literal[WidgetType.confirmation] = WidgetType.confirmation
     confirm_label: Annotated[str, LABEL, NOT_BLANK] = Field(
         "Yes", description="confirmation: the label of yes. Default: Yes."
     )
@@ -113,7 +113,7 @@ class Confirmation(_Widget):
 
 
 class PlanReview(_Widget):
-    type: Literal[WidgetType.plan_review]
+    type: Literal[WidgetType.plan_review] = WidgetType.plan_review
     plan: Annotated[str, Field(max_length=MAX_PLAN), NOT_BLANK] = Field(
         description="plan_review: the plan, in Markdown."
     )
@@ -126,7 +126,7 @@ class PlanReview(_Widget):
 class Feedback(_Widget):
     """A rating between two numbers if `rating_max` is set; otherwise only a comment."""
 
-    type: Literal[WidgetType.feedback]
+    type: Literal[WidgetType.feedback] = WidgetType.feedback
     rating_max: int | None = Field(
         None, description="feedback: the highest rating; without it, there is no rating."
     )
@@ -168,7 +168,7 @@ class WidgetAction(StrictModel):
 
 
 class ActionsQuestion(_Widget):
-    type: Literal[WidgetType.action_selection]
+    type: Literal[WidgetType.action_selection] = WidgetType.action_selection
     actions: Annotated[
         tuple[WidgetAction, ...],
         Field(strict=False, min_length=1, max_length=MAX_ACTIONS),

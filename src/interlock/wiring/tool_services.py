@@ -87,9 +87,13 @@ def tool_names(registry: ToolRegistry) -> frozenset[str]:
     return frozenset(entry.tool.name for entry in registry) | frozenset(registry.aliases())
 
 
+# A credential sends tasks through the gateway only; without one, the session says how it was opened.
 AUTHOR = """
-SELECT s.agent, s.opened_by, t.who FROM sessions s LEFT JOIN tasks t ON t.session_id = s.id AND t.id = ?
-WHERE s.id = ?
+SELECT s.agent, t.who, CASE
+    WHEN t.credential_id IS NOT NULL THEN 'gateway'
+    WHEN substr(t.who, 1, 9) = 'telegram:' THEN 'telegram'
+    ELSE s.opened_by END
+FROM sessions s LEFT JOIN tasks t ON t.session_id = s.id AND t.id = ? WHERE s.id = ?
 """
 
 
@@ -105,7 +109,7 @@ def memory_services(
     def author(session_id: str, task_id: str | None) -> NoteAuthor:
         with database.reading() as connection:
             rows = connection.query(AUTHOR, (task_id or "", session_id))
-        agent, channel, person = rows[0] if rows else ("", "", "")
+        agent, person, channel = rows[0] if rows else ("", "", "")
         return NoteAuthor(agent=agent or "", person=person or "", channel=channel, task=task_id or "")
 
     return MemoryServices(MemorySearch(index), NoteWriter(folder, redactor.text, authors), author)

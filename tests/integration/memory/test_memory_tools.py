@@ -8,6 +8,7 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gateway.auth import CredentialService
 from interlock.log.kinds import merge_payload
 from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.policy.authority import AuthorityCache
@@ -81,23 +82,25 @@ async def test_chinese_is_kept_and_found(tools):
     assert found.meta["hits"][0]["path"] == "上海-咖啡.md"
 
 
-async def test_every_hit_says_who_wrote_it_and_when(tools, store):
-    session = await store.sessions.create(opened_by="telegram", agent="scribe")
-    task = await TaskHarness(store).put(session.id)
+@pytest.mark.parametrize(
+    ("who", "channel"), [("ada", "exec"), ("telegram:5", "telegram"), ("script", "gateway")]
+)
+async def test_every_hit_says_who_wrote_it_and_when(tools, store, who, channel):
+    session = await store.sessions.create(opened_by="exec", agent="scribe")
+    credential = None
+    if channel == "gateway":
+        credentials = CredentialService(store.database, store.log, Redactor())
+        credential = (await credentials.add_token("script", who="ada")).id
+    tasks = TaskHarness(store).tasks
+    task = await tasks.put(session.id, "hello", who=who, credential_id=credential)
     tools.session_id, tools.scope = session.id, EventScope(task=task.id)
     await tools.ok("memory_append", content="The boiler is serviced in May.", title="House")
     (tools.folder / "hand.md").write_text("# Hand | written by tool memory_append\n\nThe boiler is old.\n")
     os.utime(tools.folder / "hand.md", (1_700_000_000, 1_700_000_000))
     found = await tools.ok("memory_search", query="boiler")
     by = {hit["path"]: hit for hit in found.meta["hits"]}
-    named = (
-        "tool memory_append",
-        "agent scribe",
-        f"person {task.who}",
-        "channel telegram",
-        f"task {task.id}",
-    )
-    assert by["house.md"]["author"] == dict(each.split(" ") for each in named)
+    named = ("tool memory_append", "agent scribe", f"person {who}", f"channel {channel}", f"task {task.id}")
+    assert by["house.md"]["author"] == dict(each.split(" ", 1) for each in named)
     said = "; ".join(named)
     assert (
         f"\n   written {by['house.md']['written_at']} by {said}\n   The boiler is serviced" in found.stdout
