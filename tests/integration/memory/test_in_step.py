@@ -257,7 +257,7 @@ def test_two_that_search_for_the_first_time_at_once_index_once(memory, monkeypat
         if not entered:
             entered.append(True)
             memory.search("boiler")
-            monkeypatch.setattr(indexing, "split_note", lambda *_: pytest.fail("it was split again"))
+            monkeypatch.setattr(indexing.NoteDirectory, "read", lambda *_: pytest.fail("it was read again"))
         return found
 
     other.index._listing = list_before_the_other

@@ -1,12 +1,15 @@
 """Finding notes."""
 
 import time
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from interlock.memory.authorship import AuthorLines, NoteAuthor
+from interlock.memory.note_directory import NoteDirectory
+from interlock.memory.note_writer import NoteWriter
 from interlock.memory.search import MAX_ALSO, SNIPPET_CHARS, MemorySearch
 from tests.harness.case_tables import each_row
 from tests.integration.memory.conftest import SECRET, MemoryHarness, nothing
@@ -250,6 +253,18 @@ def test_a_secret_in_a_note_is_neither_in_the_index_nor_in_results(memory):
     files = [path.read_bytes() for path in memory.index.path.parent.iterdir()]
     for secret in (SECRET.encode(), b"wjalrxutn", b"wjalrxutn"[::-1]):
         assert not any(secret in data.lower() for data in files)
+
+
+def test_a_secret_in_an_author_line_is_masked_although_it_became_known_later(memory):
+    authors = AuthorLines(memory.state_dir / "note-authors.key")
+    writer = NoteWriter(NoteDirectory(memory.folder), str, authors)
+    author = NoteAuthor("memory_append", person=SECRET)
+    entry = writer.entry("the boiler", "House", datetime(2026, 1, 2, tzinfo=UTC), author)
+    writer.append(entry, nothing, nothing)
+    (hit,) = memory.search("boiler").hits
+    assert hit.author is not None
+    assert SECRET not in repr(hit)
+    assert not any(SECRET.encode() in path.read_bytes() for path in memory.index.path.parent.iterdir())
 
 
 def test_links_out_of_the_folder_are_never_read(filled, tmp_path):
