@@ -217,7 +217,7 @@ def question_schema() -> dict[str, Any]:
     for kind in WidgetType:
         reference = whole["discriminator"]["mapping"][kind.value]
         found = _shown(definitions[reference.rpartition("/")[2]], definitions)["properties"]
-        properties = found | properties
+        properties = properties | found | {"type": _TYPE}
     return {"type": "object", "properties": properties, "required": ["type", "message"]}
 
 
