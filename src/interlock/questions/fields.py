@@ -69,6 +69,12 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _not_null(value: object) -> object:
+    if value is None:
+        raise FieldError("", "must not be null; leave the key out")
+    return value
+
+
 def _one_line(text: str) -> str:
     if len(text.splitlines()) > 1:
         raise FieldError("", "must be one line")
@@ -112,6 +118,7 @@ def _all_offered(words: tuple[str, ...], values: list[object]) -> list[object]:
     return [_offered(words, value, f"[{number}]") for number, value in enumerate(values)]
 
 
+NOT_NULL = BeforeValidator(_not_null)
 NOT_BLANK = AfterValidator(_not_blank)
 # A default of "" means that there is none.
 MAY_BE_EMPTY = AfterValidator(lambda text: text and _not_blank(text))
@@ -177,9 +184,9 @@ class FormField(StrictModel):
         WithJsonSchema({"type": ["string", "number", "boolean", "array"], "items": {"type": "string"}}),
     ] = Field(None, description="The initial value, of the field's own type. A date is YYYY-MM-DD.")
     options: Options = Field((), description="For select and multi_select.")
-    min: Number | None = Field(None, description="For number and integer.")
-    max: Number | None = Field(None, description="For number and integer.")
-    max_length: Annotated[int, Field(ge=1, le=MAX_TEXT)] | None = Field(
+    min: Annotated[Number | None, NOT_NULL] = Field(None, description="For number and integer.")
+    max: Annotated[Number | None, NOT_NULL] = Field(None, description="For number and integer.")
+    max_length: Annotated[Annotated[int, Field(ge=1, le=MAX_TEXT)] | None, NOT_NULL] = Field(
         default_factory=lambda given: TEXT_CHARS.get(given["type"]),
         description="For text and multiline: the number of characters.",
     )

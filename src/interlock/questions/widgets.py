@@ -7,7 +7,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import orjson
 from pydantic import Field, TypeAdapter, model_validator
 
-from interlock.questions.fields import LABEL, MAY_BE_EMPTY, NOT_BLANK, Description, FormField, Name, Options
+from interlock.questions.fields import (
+    LABEL,
+    MAY_BE_EMPTY,
+    NOT_BLANK,
+    NOT_NULL,
+    Description,
+    FormField,
+    Name,
+    Options,
+)
 from interlock.questions.validation import (
     FieldError,
     StrictModel,
@@ -127,10 +136,10 @@ class Feedback(_Widget):
     """A rating between two numbers if `rating_max` is set; otherwise only a comment."""
 
     type: Literal[WidgetType.feedback] = WidgetType.feedback
-    rating_max: int | None = Field(
+    rating_max: Annotated[int | None, NOT_NULL] = Field(
         None, description="feedback: the highest rating; without it, there is no rating."
     )
-    rating_min: int | None = Field(
+    rating_min: Annotated[int | None, NOT_NULL] = Field(
         default_factory=lambda given: given["rating_max"] and min(1, given["rating_max"] - 1),
         description="feedback: the lowest rating. Default: 1.",
     )
