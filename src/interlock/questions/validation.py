@@ -112,8 +112,6 @@ def _field_error(fault: ErrorDetails, path: str, tags: int) -> FieldError:
 
 def _problem(fault: ErrorDetails) -> str:
     given = fault["input"]
-    if isinstance(given, int | float) and not abs(given) <= LARGEST:
-        return "is too large"
     said = describe_fault(fault, _SENTENCES) or fault["msg"]
     match fault["type"]:
         case "missing" | "union_tag_not_found":
@@ -121,7 +119,7 @@ def _problem(fault: ErrorDetails) -> str:
         case "string_too_long" | "too_short" | "too_long":
             return f"{said}, not {len(given)}"
         case "greater_than_equal" | "less_than_equal":
-            return f"{said}, not {given}"
+            return f"{said}, not {given}" if abs(given) <= LARGEST else "is too large"
         case "union_tag_invalid" | "enum" | "literal_error":
             words = ", ".join(re.findall(r"'(\w+)'", said))
             given = given["type"] if fault["type"] == "union_tag_invalid" else given
