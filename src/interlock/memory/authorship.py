@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 KEY_BYTES = 32
+HASH_CHARS = 32
 _MAX_FIELD_CHARS = 100
 
 # What would end a field, or the line's emphasis, or its comment.
@@ -49,9 +50,9 @@ def describe_author(written_at: str, author: NoteAuthor) -> str:
     return f"{written_at} by {author}"
 
 
-def parse_author(said: str) -> tuple[str, NoteAuthor]:
+def parse_author(statement: str) -> tuple[str, NoteAuthor]:
     """The time and the author of a visible part."""
-    written_at, _, author = said.partition(" by ")
+    written_at, _, author = statement.partition(" by ")
     named = (part.partition(" ") for part in author.split("; "))
     known = {field.name for field in fields(NoteAuthor)}
     return written_at, NoteAuthor(**{name: given for name, _, given in named if name in known})
@@ -64,12 +65,12 @@ class AuthorLines:
         self._key_file = key_file
         self._key = b""
 
-    def line(self, said: str, content: str) -> str:
+    def line(self, statement: str, content: str) -> str:
         """The author line of an entry with this content, which follows it after one empty line."""
         lines = ["", *_LINE_END.split(content)]
         digest = _digest(lines)
-        seal = self._seal(said, len(lines), digest)
-        return f"*Written {said}* <!-- interlock:{len(lines)}:{digest}:{seal} -->"
+        seal = self._seal(statement, len(lines), digest)
+        return f"*Written {statement}* <!-- interlock:{len(lines)}:{digest}:{seal} -->"
 
     def read(self, text: str, redacted: str) -> dict[int, str]:
         """By line number, from one, what the valid author line of an entry says; for that line too.
@@ -82,8 +83,8 @@ class AuthorLines:
         if len(lines) != len(_LINE_END.split(redacted)):
             return {}
         found: dict[int, str] = {}
-        for first, count, said in self._entries(lines):
-            found.update(dict.fromkeys(range(first, first + count + 1), said))
+        for first, count, statement in self._entries(lines):
+            found.update(dict.fromkeys(range(first, first + count + 1), statement))
         return found
 
     def _entries(self, lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -93,18 +94,19 @@ class AuthorLines:
             found = _LINE.fullmatch(line) if number > covered else None
             if found is None:
                 continue
-            said, count, digest, seal = found[1], int(found[2]), found[3], found[4]
+            statement, count, digest, seal = found[1], int(found[2]), found[3], found[4]
             # The seal comes first: only lines of ours make anything be hashed.
-            if not hmac.compare_digest(seal, self._seal(said, count, digest)):
+            if not hmac.compare_digest(seal, self._seal(statement, count, digest)):
                 continue
             if _digest(lines[number : number + count]) == digest:
                 covered = number + count
-                yield number, count, said
+                yield number, count, statement
 
-    def _seal(self, said: str, count: int, digest: str) -> str:
+    def _seal(self, statement: str, count: int, digest: str) -> str:
         if not self._key:
             self._key = self._read_key()
-        return hmac.new(self._key, f"{said}\n{count}\n{digest}".encode(), hashlib.sha256).hexdigest()[:32]
+        sealed = f"{statement}\n{count}\n{digest}".encode()
+        return hmac.new(self._key, sealed, hashlib.sha256).hexdigest()[:HASH_CHARS]
 
     def _read_key(self) -> bytes:
         try:
@@ -113,7 +115,7 @@ class AuthorLines:
             return self._made_key()
 
     def _made_key(self) -> bytes:
-        """A new key; if several processes make one at once, the first is everybody's."""
+        """A new key. If several processes make one at once, all use the one that was linked first."""
         self._key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         ours = self._key_file.with_name(f".{self._key_file.name}.{secrets.token_hex(8)}")
         descriptor = os.open(ours, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -136,9 +138,8 @@ def is_author_line(line: str) -> bool:
 
 def _digest(lines: Sequence[str]) -> str:
     """Without spaces at line ends, which editors remove."""
-    return hashlib.sha256(
-        "\n".join(line.rstrip() for line in lines).encode("utf-8", "replace")
-    ).hexdigest()[:32]
+    text = "\n".join(line.rstrip() for line in lines)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:HASH_CHARS]
 
 
 def _plain(given: str) -> str:

@@ -1,7 +1,7 @@
 """The search index of a directory of notes: a SQLite FTS5 file in the state directory.
 
 It is derived from the notes: before each search those that changed are read again. It holds no secret, is
-never shared between machines, and is made anew if it is damaged or was made by other rules.
+never shared between machines, and is rebuilt if it is damaged or of another version.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _log = StructuredLogger(__name__)
 
 Result = TypeVar("Result")
 
-# Increased whenever the tables change, or words or passages are split differently: the file is made anew.
+# Increased whenever the tables change, or words or passages are split differently: the file is rebuilt.
 INDEX_VERSION = 2
 
 # The words come ready made, of letters and digits alone: the tokenizer only splits at spaces. `endings` has
@@ -265,7 +265,7 @@ class MemoryIndex:
             return len(read.data)
         text = read.text(self._redact)
         authors = self._authors.read(read.text(lambda given: given), text)
-        note = split_note(stored, text, {line: self._redact(said) for line, said in authors.items()})
+        note = split_note(stored, text, {line: self._redact(each) for line, each in authors.items()})
         ((note_id,),) = connection.query(PUT_NOTE, (stored, state, digest, note.title, changed_ns))
         if known:
             _remove_passages(connection, note_id)
@@ -286,7 +286,7 @@ def _remove_passages(connection: SqliteConnection, note_id: int) -> None:
 
 
 def _connect(path: Path) -> SqliteConnection:
-    # It can be made anew: no commit has to wait for the disk.
+    # It can be rebuilt: no commit has to wait for the disk.
     return SqliteConnection(path, busy_timeout_seconds=BUSY_TIMEOUT_SECONDS, synchronous="normal")
 
 

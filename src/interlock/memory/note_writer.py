@@ -92,9 +92,9 @@ class NoteWriter:
         stem = slug(line) if line else f"{time:%Y-%m-%d}"
         shown_title = line[:_MAX_TITLE_CHARS].strip()
         has_masks = redacted != given or safe_title != given_title
-        said = describe_author(time_stamp(time), author.redacted(self._redact))
+        statement = describe_author(time_stamp(time), author.redacted(self._redact))
         try:
-            author_line = self._authors.line(said, safe.rstrip())
+            author_line = self._authors.line(statement, safe.rstrip())
         except OSError as error:
             raise ToolError(
                 ErrorCode.EXECUTION_ERROR,

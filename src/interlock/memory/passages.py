@@ -21,7 +21,7 @@ _DAY = re.compile(r"(?<!\d)(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?!\
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a note: its first line, the headings above it, its words, and what its author line says."""
+    """A part of a note: its first line, the headings above it, its words, and its author line."""
 
     line: int
     heading: str

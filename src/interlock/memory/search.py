@@ -115,12 +115,12 @@ def _hit(
     connection: DbConnection, note: RankedNote, wanted: frozenset[str], *, is_short: bool
 ) -> SearchHit:
     first, *others = note.passage_ids[: 1 + MAX_ALSO]
-    ((path, title, heading, line, day, text, said, changed_ns),) = connection.query(
+    ((path, title, heading, line, day, text, statement, changed_ns),) = connection.query(
         HIT, (PASSAGE_BITS, first)
     )
     also = {int(connection.query(LINE, (other,))[0][0]) for other in others} - {line}
-    if said:
-        written_at, author = parse_author(said)
+    if statement:
+        written_at, author = parse_author(statement)
     else:
         written_at, author = time_stamp(datetime.fromtimestamp(changed_ns / 1e9, UTC)), None
     return SearchHit(

@@ -120,7 +120,7 @@ def _all_offered(words: tuple[str, ...], values: list[object]) -> list[object]:
 
 NOT_NULL = BeforeValidator(_not_null)
 NOT_BLANK = AfterValidator(_not_blank)
-# A default of "" means that there is none.
+# For texts whose default is empty.
 MAY_BE_EMPTY = AfterValidator(lambda text: text and _not_blank(text))
 LABEL = Field(max_length=MAX_LABEL)
 Name = Annotated[str, Field(max_length=64), AfterValidator(_name)]

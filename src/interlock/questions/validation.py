@@ -112,20 +112,20 @@ def _field_error(fault: ErrorDetails, path: str, tags: int) -> FieldError:
 
 def _problem(fault: ErrorDetails) -> str:
     given = fault["input"]
-    said = describe_fault(fault, _SENTENCES) or fault["msg"]
+    sentence = describe_fault(fault, _SENTENCES) or fault["msg"]
     match fault["type"]:
         case "missing" | "union_tag_not_found":
-            return said
+            return sentence
         case "string_too_long" | "too_short" | "too_long":
-            return f"{said}, not {len(given)}"
+            return f"{sentence}, not {len(given)}"
         case "greater_than_equal" | "less_than_equal":
-            return f"{said}, not {given}" if abs(given) <= LARGEST else "is too large"
+            return f"{sentence}, not {given}" if abs(given) <= LARGEST else "is too large"
         case "union_tag_invalid" | "enum" | "literal_error":
-            words = ", ".join(re.findall(r"'(\w+)'", said))
+            words = ", ".join(re.findall(r"'(\w+)'", sentence))
             given = given["type"] if fault["type"] == "union_tag_invalid" else given
             return f"must be one of {words}, not {describe_value(given)}"
         case _:
-            return f"{said}, not {describe_value(given)}"
+            return f"{sentence}, not {describe_value(given)}"
 
 
 def check_between(key: str, value: int, low: int, high: int) -> None:

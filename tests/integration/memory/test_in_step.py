@@ -137,7 +137,7 @@ def test_machines_that_share_a_state_directory_do_not_share_an_index(memory):
     assert memory.index.path != one
 
 
-def test_an_index_made_by_other_rules_is_made_anew(memory, monkeypatch):
+def test_an_index_of_another_version_is_rebuilt(memory, monkeypatch):
     memory.write("a.md", "the boiler")
     assert memory.paths("boiler") == ["a.md"]
     split = []
@@ -170,7 +170,7 @@ def change(path: Path, sql: str) -> None:
 
 
 @each_row("damage", DAMAGES)
-def test_a_damaged_index_is_made_anew(memory, settle, damage):
+def test_a_damaged_index_is_rebuilt(memory, settle, damage):
     memory.write("a.md", "the boiler")
     settle(memory)
     DAMAGES[damage](memory.index.path)

@@ -1,4 +1,4 @@
-"""What a model is told of the questions that it can ask."""
+"""The schema of `ask_user`, which models see."""
 
 import json
 from pathlib import Path
