@@ -24,6 +24,7 @@ _VISIBLE = r"[^*<>\r\n]{1,800}"
 _LINE = re.compile(
     rf"\*Written ({_VISIBLE})\* <!-- interlock:(\d{{1,7}}):([0-9a-f]{{32}}):([0-9a-f]{{32}}) -->\s*"
 )
+_FORM = re.compile(r"\*Written .{1,1000}\* <!-- interlock:\S{1,100} -->\s*")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -132,8 +133,8 @@ class AuthorLines:
 
 
 def is_author_line(line: str) -> bool:
-    """Whether a line has the form of one, valid or not."""
-    return _LINE.fullmatch(line) is not None
+    """Whether a line has the form of one, valid or not, or with masks in it."""
+    return _FORM.fullmatch(line) is not None
 
 
 def _digest(lines: Sequence[str]) -> str:

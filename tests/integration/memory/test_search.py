@@ -263,6 +263,7 @@ def test_a_secret_in_an_author_line_is_masked_although_it_became_known_later(mem
     writer.append(entry, nothing, nothing)
     (hit,) = memory.search("boiler").hits
     assert hit.author is not None
+    assert hit.snippet == "the boiler"
     assert SECRET not in repr(hit)
     assert not any(SECRET.encode() in path.read_bytes() for path in memory.index.path.parent.iterdir())
 
