@@ -31,8 +31,8 @@ from interlock.feed.frames import (
     ToolDeniedData,
     ToolResultData,
 )
-from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import answer_text
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import Widget, read_widget
 from interlock.redaction.redactor import Redactor
 
