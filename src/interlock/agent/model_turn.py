@@ -72,15 +72,16 @@ class TurnReply:
 
 
 class ModelTurnRunner:
-    """Runs the turns of one task. `hold` leaves events for the next append, `append` records one now,
-    `flush` waits until it is on disk.
+    """Runs the turns of one task.
 
-    `fallbacks` are what to ask in place of a model that fails, in order, for the rest of the task.
+    `hold` leaves events for the next append, `append` records one now, `flush` waits until it is on disk.
+    `model` is a value of the setting MODEL; `fallbacks` are what to ask in place of a model that fails, in
+    order, for the rest of the task.
     """
 
     def __init__(
         self,
-        provider: ModelProvider,
+        model: str,
         *,
         fallbacks: Sequence[str] = (),
         provider_of: OpenProvider,
@@ -93,7 +94,7 @@ class ModelTurnRunner:
         append: Append,
         flush: Flush,
     ) -> None:
-        """`refuses_required`: models known to reject `required`; new ones are added here."""
+        """`refuses_required`: values of MODEL known to reject `required`; new ones are added here."""
         self._refuses_required = refuses_required
         self._fallbacks = fallbacks
         self._provider_of = provider_of
@@ -105,11 +106,11 @@ class ModelTurnRunner:
         self._hold = hold
         self._append = append
         self._flush = flush
-        self._use(provider)
+        self._use(model)
 
-    def _use(self, provider: ModelProvider) -> None:
-        self._provider = provider
-        self._key = CircuitKey(model=provider.name)
+    def _use(self, model: str) -> None:
+        self._provider = self._provider_of(model)
+        self._key = CircuitKey(model=self._provider.name, form=model)
 
     @property
     def name(self) -> str:
@@ -155,7 +156,7 @@ class ModelTurnRunner:
                 refused, retries = None, TurnRetries(self._settings)
         name = self._provider.name
         if refused is not None:
-            self._refuses_required.add(name)
+            self._refuses_required.add(self._key.form)
             self._hold([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
         return TurnReply(asked, self._fit(reply), name, text.first_delta_at)
 
@@ -180,7 +181,7 @@ class ModelTurnRunner:
     def _fall_back(self, model: str, error: ModelError, emit: Emit) -> LimitStop | None:
         self._tried.add(model)
         before, fault = self._provider.name, error.fault.value
-        self._use(self._provider_of(model))
+        self._use(model)
         after = self._provider.name
         self._append(ModelFallback(from_model=before, to_model=after, error_class=fault, error=str(error)))
         emit(RetryAnnounced.by_another(str(error), after))
