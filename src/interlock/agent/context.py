@@ -12,9 +12,12 @@ from secrets import token_hex
 from typing import assert_never
 
 from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result
+from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.models.provider import (
     AssistantMessage,
     ChatMessage,
+    ModelReply,
+    ModelRequest,
     RequestedCall,
     SystemMessage,
     ToolMessage,
@@ -280,6 +283,19 @@ class ModelContext:
 
 def estimate_tokens(value: ChatMessage | bytes) -> int:
     return (len(value) if isinstance(value, bytes) else _size_bytes(value)) // _BYTES_PER_TOKEN + 1
+
+
+def reply_usage(request: ModelRequest, reply: ModelReply) -> TokenUsage:
+    """The usage that the server reports. Missing or zero figures are estimated, so that limits count."""
+    reported = reply.usage or NO_USAGE
+    if reported.input_tokens and reported.output_tokens:
+        return reported
+    sent = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
+    written = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
+    written += len(reply.reasoning.text) if reply.reasoning else 0
+    return TokenUsage(
+        reported.input_tokens or sent, reported.output_tokens or written // _BYTES_PER_TOKEN + 1
+    )
 
 
 def _size_bytes(message: ChatMessage) -> int:

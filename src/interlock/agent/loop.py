@@ -214,6 +214,7 @@ class AgentLoop:
                 limits=limits,
                 hold=recorder.hold,
                 append=recorder.append,
+                discard=recorder.discard,
                 flush=recorder.flush,
             ),
             calls=ToolCallScheduler(

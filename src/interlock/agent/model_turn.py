@@ -13,6 +13,7 @@ from interlock.agent.circuit_breaker import (
     ProbePermit,
     model_circuit_open_error,
 )
+from interlock.agent.context import reply_usage
 from interlock.agent.events import Emit, RetryAnnounced, TextDelta
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
@@ -43,6 +44,7 @@ T = TypeVar("T")
 OpenProvider = Callable[[str], ModelProvider]
 Hold = Callable[[Sequence[Event]], None]
 Append = Callable[[Event], None]
+Discard = Callable[[TurnDiscarded], None]
 Flush = Callable[[], Awaitable[None]]
 
 # No tool has a longer name or takes larger arguments: the rest is cut.
@@ -92,6 +94,7 @@ class ModelTurnRunner:
         limits: LimitTracker,
         hold: Hold,
         append: Append,
+        discard: Discard,
         flush: Flush,
     ) -> None:
         """`refuses_required`: values of MODEL known to reject `required`; new ones are added here."""
@@ -105,6 +108,7 @@ class ModelTurnRunner:
         self._limits = limits
         self._hold = hold
         self._append = append
+        self._discard_turn = discard
         self._flush = flush
         self._use(model)
 
@@ -144,8 +148,8 @@ class ModelTurnRunner:
                     if error.fault.is_transient:
                         self._hold([retries.exhausted(error)])
                     raise
-                if text.has_begun:
-                    await self._discard(text, error)
+                if text.has_begun and (stop := await self._discard(asked, text, error)):
+                    return stop
                 if isinstance(following, float):
                     self._append(retries.scheduled(error, following))
                     emit(RetryAnnounced(following, str(error)))
@@ -172,11 +176,24 @@ class ModelTurnRunner:
                 return delay
         return fallback
 
-    async def _discard(self, text: "_StreamedText", error: ModelError) -> None:
+    async def _discard(
+        self, asked: TurnRequest, text: "_StreamedText", error: ModelError
+    ) -> LimitStop | None:
         """Take back what was shown. A reader sees that in the log before the text that follows."""
-        self._append(TurnDiscarded(turn=text.turn, error_class=error.fault.value, error=str(error)))
+        usage = reply_usage(asked.request, ModelReply("".join(text.received)))
+        self._discard_turn(
+            TurnDiscarded(
+                turn=asked.turn,
+                error_class=error.fault.value,
+                error=str(error),
+                model=self._provider.name,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+            )
+        )
         await self._flush()
         text.restart()
+        return self._limits.reply_discarded(usage)
 
     def _fall_back(self, model: str, error: ModelError, emit: Emit) -> LimitStop | None:
         self._tried.add(model)
@@ -255,21 +272,27 @@ class _StreamedText:
     """The text of one turn as it arrives: redacted, then emitted."""
 
     def __init__(self, turn: int, redactor: Redactor, emit: Emit) -> None:
-        self.turn = turn
+        self._turn = turn
         self._redactor = redactor
         self._safe = redactor.stream()
         self._emit = emit
         self._offset = 0
-        self.has_begun = False
+        # As the model wrote it, since the answer began.
+        self.received: list[str] = []
         self.first_delta_at: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.received)
 
     def restart(self) -> None:
         """Take back what was shown: the next delta begins at offset 0."""
-        self._safe, self._offset, self.has_begun = self._redactor.stream(), 0, False
-        self._emit(TextDelta(self.turn, 0, ""))
+        self._safe, self._offset = self._redactor.stream(), 0
+        self.received.clear()
+        self._emit(TextDelta(self._turn, 0, ""))
 
     def add(self, text: str) -> None:
-        self.has_begun = True
+        self.received.append(text)
         if self.first_delta_at is None:
             self.first_delta_at = asyncio.get_running_loop().time()
         self._show(self._safe.feed(sanitize_text(text)))
@@ -279,7 +302,7 @@ class _StreamedText:
 
     def _show(self, text: str) -> None:
         if text:
-            self._emit(TextDelta(self.turn, self._offset, text))
+            self._emit(TextDelta(self._turn, self._offset, text))
             self._offset += len(text)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from interlock.agent.context import ContextMessage, ModelContext, estimate_tokens
+from interlock.agent.context import ContextMessage, ModelContext, reply_usage
 from interlock.agent.definitions import AgentDefinition
 from interlock.agent.events import CUT_OFF, TaskEnded, TurnCompleted
 from interlock.agent.limit_tracker import LimitTracker
@@ -28,7 +28,7 @@ from interlock.log.event import Event
 from interlock.log.hash_chain import new_event_id
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
 from interlock.log.writer import EventLog
-from interlock.models.provider import FinishReason, ModelError, ModelReply, ModelRequest
+from interlock.models.provider import FinishReason, ModelError, ModelReply
 from interlock.policy.authority import Authority
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
@@ -89,6 +89,11 @@ class TaskRecorder:
     def append(self, event: Event) -> None:
         """Record an event without waiting for it."""
         self._appender.append(self._log.draft(event, self._scope))
+
+    def discard(self, event: task_events.TurnDiscarded) -> None:
+        """Record, without waiting, an answer that broke off. Its tokens count like those of any turn."""
+        self._used += TokenUsage(event.input_tokens, event.output_tokens)
+        self.append(replace(event, agent=self._agent, actor=self._assignment.who))
 
     def hold_result(self, call_id: str, content: str, scope: EventScope) -> DraftedMessage:
         """Leave the tool message of a call, which its outcome does not have, for the next append."""
@@ -161,7 +166,7 @@ class TaskRecorder:
         """Queue the reply for the transcript. Its calls get unique ids."""
         asked, given = answer.asked, answer.reply
         reply = replace(given, tool_calls=self._conversation.with_unique_ids(given.tool_calls))
-        usage = _used(asked.request, reply)
+        usage = reply_usage(asked.request, reply)
         self._used += usage
         now = asyncio.get_running_loop().time()
         began, first = asked.began, answer.first_delta_at
@@ -283,13 +288,3 @@ class TaskRecorder:
             for name in [authority.names.get(call.name, call.name)]
         ]
         return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls, reasoning=reply.reasoning)
-
-
-def _used(request: ModelRequest, reply: ModelReply) -> TokenUsage:
-    """The usage that the server reports. Missing or zero figures are estimated, so that limits count."""
-    reported = reply.usage or NO_USAGE
-    if reported.input_tokens and reported.output_tokens:
-        return reported
-    sent = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
-    written = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
-    return TokenUsage(reported.input_tokens or sent, reported.output_tokens or written // 3 + 1)

@@ -163,13 +163,22 @@ class TurnCompletedEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDiscarded(Event):
-    """A model's answer broke off after part of it was shown. That part is void: the turn is asked again."""
+    """A model's answer broke off after part of it was shown. That part is void: the turn is asked again.
+
+    Its tokens are estimated: a server reports them at the end of an answer.
+    """
 
     kind = "turn.discarded"
     erasable = ("error",)
+    outside = ("error", "agent", "actor")
     turn: int
     error_class: str
     error: str
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    agent: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
