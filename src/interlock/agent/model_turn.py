@@ -14,7 +14,7 @@ from interlock.agent.circuit_breaker import (
     model_circuit_open_error,
 )
 from interlock.agent.context import reply_usage
-from interlock.agent.events import Emit, RetryAnnounced, TextDelta
+from interlock.agent.events import Emit, ReasoningDelta, RetryAnnounced, TextDelta
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
 from interlock.agent.retries import TurnRetries
@@ -33,6 +33,7 @@ from interlock.models.provider import (
     ModelReasoningDelta,
     ModelReply,
     ModelRequest,
+    ModelTextDelta,
     ToolChoice,
 )
 from interlock.redaction.redactor import Redactor
@@ -71,6 +72,8 @@ class TurnReply:
     # The model that replied.
     model: str
     first_delta_at: float | None = None
+    # How long it reasoned before its answer; None if it did not.
+    reasoning_ms: int | None = None
 
 
 class ModelTurnRunner:
@@ -132,7 +135,7 @@ class ModelTurnRunner:
 
     async def _ask(self, asked: TurnRequest, emit: Emit) -> TurnReply | LimitStop:
         """If a server rejects a required tool call, it is asked again without. Raises `ModelError`."""
-        retries, text = TurnRetries(self._settings), _StreamedText(asked.turn, self._redactor, emit)
+        retries, text = TurnRetries(self._settings), _StreamedTurn(asked.turn, self._redactor, emit)
         refused: ModelError | None = None
         while True:
             try:
@@ -162,7 +165,7 @@ class ModelTurnRunner:
         if refused is not None:
             self._refuses_required.add(self._key.form)
             self._hold([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
-        return TurnReply(asked, self._fit(reply), name, text.first_delta_at)
+        return TurnReply(asked, self._fit(reply), name, text.first_delta_at, text.reasoning_ms)
 
     def _after(self, error: ModelError, retries: TurnRetries) -> float | str | None:
         """In how many seconds this model is asked again, or which one is asked in its place, if any."""
@@ -177,7 +180,7 @@ class ModelTurnRunner:
         return fallback
 
     async def _discard(
-        self, asked: TurnRequest, text: "_StreamedText", error: ModelError
+        self, asked: TurnRequest, text: "_StreamedTurn", error: ModelError
     ) -> LimitStop | None:
         """Take back what was shown. A reader sees that in the log before the text that follows."""
         usage = reply_usage(asked.request, ModelReply("".join(text.received)))
@@ -236,15 +239,14 @@ class ModelTurnRunner:
             self._breakers.released(permit)
         return answer
 
-    async def _stream(self, request: ModelRequest, text: "_StreamedText") -> ModelReply:
+    async def _stream(self, request: ModelRequest, text: "_StreamedTurn") -> ModelReply:
         try:
             async with aclosing(self._provider.stream(request)) as items:
                 async for item in items:
                     if isinstance(item, ModelReply):
                         text.finish()
                         return item
-                    if not isinstance(item, ModelReasoningDelta):
-                        text.add(item.text)
+                    text.add(item)
         except asyncio.CancelledError:
             text.finish()
             raise
@@ -268,42 +270,87 @@ class ModelTurnRunner:
         return call_id.isprintable() and self._redactor.text(call_id) == call_id
 
 
-class _StreamedText:
-    """The text of one turn as it arrives: redacted, then emitted."""
+class _RedactedText:
+    """A text as it grows. `add` and `end` return what may be shown, and its offset."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._safe = redactor.stream()
+        self._shown = 0
+
+    def add(self, text: str) -> tuple[int, str]:
+        return self._after(self._safe.feed(sanitize_text(text)))
+
+    def end(self) -> tuple[int, str]:
+        return self._after(self._safe.finish())
+
+    def _after(self, text: str) -> tuple[int, str]:
+        offset, self._shown = self._shown, self._shown + len(text)
+        return offset, text
+
+
+class _StreamedTurn:
+    """The reasoning and the text of one turn as they arrive: redacted, then emitted."""
 
     def __init__(self, turn: int, redactor: Redactor, emit: Emit) -> None:
         self._turn = turn
         self._redactor = redactor
-        self._safe = redactor.stream()
         self._emit = emit
-        self._offset = 0
+        self.first_delta_at: float | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._text, self._reasoning = _RedactedText(self._redactor), _RedactedText(self._redactor)
         # As the model wrote it, since the answer began.
         self.received: list[str] = []
-        self.first_delta_at: float | None = None
+        self._reasons_since: float | None = None
+        self.reasoning_ms: int | None = None
 
     @property
     def has_begun(self) -> bool:
         return bool(self.received)
 
     def restart(self) -> None:
-        """Take back what was shown: the next delta begins at offset 0."""
-        self._safe, self._offset = self._redactor.stream(), 0
-        self.received.clear()
+        """Take back what was shown: the next deltas begin at offset 0."""
+        has_reasoned = self._reasons_since is not None
+        self._begin()
         self._emit(TextDelta(self._turn, 0, ""))
+        if has_reasoned:
+            self._emit(ReasoningDelta(self._turn, 0, ""))
 
-    def add(self, text: str) -> None:
-        self.received.append(text)
+    def add(self, delta: ModelTextDelta | ModelReasoningDelta) -> None:
+        self.received.append(delta.text)
+        now = asyncio.get_running_loop().time()
+        if isinstance(delta, ModelReasoningDelta):
+            if self._reasons_since is None:
+                self._reasons_since = now
+            # What follows an answer is shown when it is stored: a secret may continue in it.
+            if self.reasoning_ms is None:
+                self._show_reasoning(*self._reasoning.add(delta.text))
+            return
+        self._end_reasoning()
         if self.first_delta_at is None:
-            self.first_delta_at = asyncio.get_running_loop().time()
-        self._show(self._safe.feed(sanitize_text(text)))
+            self.first_delta_at = now
+        self._show_text(*self._text.add(delta.text))
 
     def finish(self) -> None:
-        self._show(self._safe.finish())
+        self._end_reasoning()
+        self._show_text(*self._text.end())
 
-    def _show(self, text: str) -> None:
+    def _end_reasoning(self) -> None:
+        if self._reasons_since is None or self.reasoning_ms is not None:
+            return
+        seconds = asyncio.get_running_loop().time() - self._reasons_since
+        self.reasoning_ms = max(1, round(seconds * 1000))
+        offset, text = self._reasoning.end()
+        self._emit(ReasoningDelta(self._turn, offset, text, self.reasoning_ms))
+
+    def _show_reasoning(self, offset: int, text: str) -> None:
         if text:
-            self._emit(TextDelta(self._turn, self._offset, text))
-            self._offset += len(text)
+            self._emit(ReasoningDelta(self._turn, offset, text))
+
+    def _show_text(self, offset: int, text: str) -> None:
+        if text:
+            self._emit(TextDelta(self._turn, offset, text))
 
 
 def _may_be_the_choice(error: ModelError, request: ModelRequest) -> bool:

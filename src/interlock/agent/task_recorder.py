@@ -182,6 +182,7 @@ class TaskRecorder:
             output_tokens=usage.output_tokens,
             latency_ms=round((now - began) * 1000, 3),
             first_piece_ms=None if first is None else round((first - began) * 1000, 3),
+            reasoning_ms=answer.reasoning_ms,
             model=answer.model,
             agent=self._agent,
             actor=self._assignment.who,

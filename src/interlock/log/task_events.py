@@ -144,6 +144,7 @@ class TurnCompletedEvent(Event):
     output_tokens: int
     latency_ms: float
     first_piece_ms: float | None = None
+    reasoning_ms: int | None = None
     model: str = ""
     agent: str = ""
     actor: str = ""

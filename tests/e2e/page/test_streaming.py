@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.page.judges import serious
 from tests.harness.browser import (
     SERVER_AWAY,
     begin,
@@ -16,6 +17,7 @@ from tests.harness.browser import (
     task,
     texts,
 )
+from tests.harness.model_answers import DropConnection
 from tests.harness.scripted_model import Gate, called, held, said
 
 # So that a new process does not wait long for what a dead one held.
@@ -197,3 +199,40 @@ def test_a_network_that_swallows_everything_for_a_while_is_tried_again(server, e
 
 def open_to(socket):
     socket.connect_to_server()
+
+
+def test_reasoning_is_folded_live_and_after_a_reload_and_has_its_time(server, page, enter, model):
+    gate, end = Gate(), Gate()
+    thoughts = [{"reasoning_content": text} for text in ("First I look at ", "the clock.")]
+    message = model.plays("Think about noon", held(thoughts[0], gate, thoughts[1], FIRST, end))
+    thinking = begin(page, message)
+    folded = thinking.get_by_role("group")
+    expect(folded).to_have_count(1)
+    expect(folded).to_have_text(re.compile("Reasoning…"))
+    expect(thinking.get_by_text("First I look at")).to_be_hidden()
+    folded.locator("summary").press("Enter")
+    expect(thinking.get_by_text("First I look at")).to_be_visible()
+    assert serious(page) == []
+    page.reload()
+    expect(folded).to_have_text(re.compile(r"Reasoning…\s+First I look at"))
+    other = enter(server, f"#/chat/{session_id(page)}", locale="zh-CN")
+    expect(other.get_by_role("article").get_by_role("group")).to_have_text(re.compile("正在推理…"))
+    gate.set()
+    expect(thinking.get_by_text(FIRST[:40])).to_be_visible()
+    # Its time is known before its answer is whole.
+    expect(folded).to_have_text(re.compile("Reasoned for [0-9.]+ m?s"))
+    end.set()
+    is_done(thinking)
+    expect(other.get_by_role("article").get_by_role("group")).to_have_text(re.compile("推理用时"))
+    for _ in range(2):
+        expect(folded).to_have_text(re.compile(r"Reasoned for .*\s+First I look at the clock\."))
+        expect(thinking.get_by_text("First I look at the clock.")).to_be_hidden()
+        page.reload()
+
+
+def test_reasoning_that_breaks_off_is_taken_back(page, model):
+    broken = held({"reasoning_content": "A wrong idea"}, DropConnection())
+    message = model.plays("Think twice", [broken, held({"reasoning_content": "A good idea"}, "Yes.")])
+    is_done(telling := begin(page, message))
+    expect(telling.get_by_role("group")).to_have_count(1)
+    expect(telling.get_by_role("group")).to_have_text(re.compile(r"Reasoned for .*\s+A good idea\s*$"))

@@ -87,6 +87,9 @@ class TaskView:
                 self._end(_ending(cast("ErrorData", data)))
             case FeedItemType.event:
                 self._show_event(cast("EventData", data))
+            case FeedItemType.reasoning_chunk:
+                # A chat shows answers: each change of a message is a request to Telegram.
+                pass
         await self._report_end()
 
     # -- text --

@@ -66,6 +66,10 @@ export const CHAT_TEXTS = {
     'task.help.LLM_ERROR': 'The model did not respond, or its answer was invalid. Try again, or run interlock doctor to check the connection.',
     'task.help.LIMIT_REACHED': 'The task reached a limit set by the operator. Try a smaller step.',
 
+    'reasoning.on': 'Reasoning…',
+    'reasoning.done': 'Reasoned for {time}',
+    'reasoning.label': 'Reasoning',
+
     'status.asked': 'requested',
     'status.running': 'running',
     'status.waiting': 'waiting',
@@ -247,6 +251,10 @@ export const CHAT_TEXTS = {
     'task.timeline': '时间线',
     'task.help.LLM_ERROR': '模型没有响应，或其回答无效。请重试，或运行 interlock doctor 检查连接。',
     'task.help.LIMIT_REACHED': '任务达到了管理员设定的限制。请尝试更小的步骤。',
+
+    'reasoning.on': '正在推理…',
+    'reasoning.done': '推理用时 {time}',
+    'reasoning.label': '推理过程',
 
     'status.asked': '已请求',
     'status.running': '运行中',

@@ -3,6 +3,8 @@
  * frame that comes twice changes nothing the second time.
  *
  * @typedef {{type: 'text', key: string, turn: number, text: string, open: boolean}} TextBlock
+ * @typedef {{type: 'reasoning', key: string, turn: number, text: string, durationMs: number|null,
+ *   open: boolean}} ReasoningBlock
  * @typedef {{type: 'call', key: string, callId: string, tool: string, arguments: any, status: CallStatus,
  *   startedUs: number|null, latencyMs: number|null, result: any, denial: any, question: any,
  *   sandbox: string, calledAs?: string}} CallBlock
@@ -12,7 +14,7 @@
  *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
  *   startedUs: number|null, lastUs: number|null, waitsSinceUs: number|null, waitedUs: number,
  *   undos: string[], undoing: {id: string, of: string}|null, canUndo: boolean, turns: Record<string, number>,
- *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
+ *   blocks: (TextBlock|ReasoningBlock|CallBlock|NoteBlock)[]}} TaskEntry
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
  * @typedef {{sessionId: string, fromSeq: number, lastSeq: number, entries: (TaskEntry|NoteEntry)[],
@@ -44,9 +46,11 @@ export function reduce(state, frame) {
   return { ...next, lastSeq: seq, seenSeq };
 }
 
+const LIVE = new Set(['stream_chunk', 'reasoning_chunk']);
+
 /** Text is shown at once. Other parts of an event wait for its number, which comes right behind them. */
 function unnumbered(state, frame) {
-  return frame.type === 'stream_chunk' ? applied(state, frame) : { ...state, parts: [...state.parts, frame] };
+  return LIVE.has(frame.type) ? applied(state, frame) : { ...state, parts: [...state.parts, frame] };
 }
 
 function applied(state, { type, data, seq, task_id: taskId }) {

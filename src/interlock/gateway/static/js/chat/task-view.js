@@ -52,8 +52,19 @@ function blockView(block, task, context) {
   if (block.type === 'text') {
     return html`<div class="md answer-text ${block.open && !hasEnded(task) ? 'streaming' : ''}">${markdown(block.text)}</div>`;
   }
+  if (block.type === 'reasoning') return reasoningView(block, task);
   if (block.type === 'call') return html`<il-call .call=${block} .mode=${planMode(task, context)} ?ended=${hasEnded(task)}></il-call>`;
   return noteView(block);
+}
+
+/** Folded: it is long, and not the answer. */
+function reasoningView({ text, durationMs, open }, task) {
+  const isOn = open && durationMs === null && !hasEnded(task);
+  const said = durationMs ? t('reasoning.done', { time: formatDuration(durationMs) }) : t(isOn ? 'reasoning.on' : 'reasoning.label');
+  return html`<details class="reasoning">
+    <summary>${isOn ? html`<span class="spinner" aria-hidden="true"></span>` : nothing}${said}</summary>
+    <div class="reasoning-text" dir="auto">${text}</div>
+  </details>`;
 }
 
 /** What the log tells about the work itself, where a person wants to know it. */
