@@ -20,7 +20,7 @@ from tests.harness.model_answers import (
 )
 from tests.harness.model_server import KEY, ModelRequest, ModelServer
 
-__all__ = ["Gate", "ScriptedModel", "called", "held", "refused", "said"]
+__all__ = ["Gate", "ScriptedModel", "called", "held", "held_back", "refused", "said"]
 
 POLL_SECONDS = 0.01
 START_SECONDS = 10
@@ -50,6 +50,11 @@ def held(*parts: str | dict[str, str] | Gate | ResponseStep) -> ModelAnswer:
     first, *rest = whole.steps
     middle = [event(_delta(part)) if isinstance(part, str | dict) else part for part in parts]
     return replace(whole, steps=_GatedSteps([first, *middle, *rest]))
+
+
+def held_back(gate: Gate, answer: ModelAnswer) -> ModelAnswer:
+    """This answer, once the gate is open."""
+    return replace(answer, first=_GatedSteps([gate]))
 
 
 def _delta(part: str | dict[str, str]) -> dict[str, Any]:

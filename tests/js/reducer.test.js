@@ -1,7 +1,7 @@
 /** A session told again, cut off and overtaken: nothing is doubled, nothing is lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyState, hasGap, reduce, reduceAll, withoutParts } from '../../src/interlock/gateway/static/js/chat/reducer.js';
+import { emptyState, hasGap, knownMessages, prepend, reduce, reduceAll, withoutParts } from '../../src/interlock/gateway/static/js/chat/reducer.js';
 
 const WORDS = ['One, ', '汉字 ', '🎈🎉 ', 'and e\u0301.'];
 const ALL = WORDS.join('');
@@ -212,4 +212,41 @@ test('reasoning waits for no number, and changes no call that does', () => {
   const state = reduceAll(emptyState('s'), [BEGUN, call(1, 'a'), thought(2, 0, 'Early')]);
   assert.equal(state.parts.length, 1);
   assert.deepEqual(state.entries[0].blocks.map((block) => block.type), ['reasoning']);
+});
+
+// -- steering -------------------------------------------------------------------------------------------
+
+/** A task that gets a message between its turns, and one that is queued behind it. */
+function steering() {
+  const said = (task, content) => event('message.appended', task, {}, { message: { role: 'user', content } });
+  const queued = (task, steers = '') => event('task.queued', task, { task_id: task, message_seq: 0, who: 'me', steers });
+  const given = { ...event('task.steered', 'u', { task_id: 'u', into: 't', message_seq: 4 }, { message: { role: 'user', content: 'go left' } }) };
+  given.data.event_id = 'given';
+  return numbered([
+    said('t', 'go'), queued('t'), event('task.started', 't', { mode: 'chat' }), said('u', 'go left'), queued('u', 't'),
+    call(1, 'a'), answer('a'), given, chunk(2, 0, 'Left it is.'), event('task.finished', 't', { status: 'done' }),
+  ]);
+}
+
+test('a message that steers waits behind its task, and then stands within it', () => {
+  const frames = steering();
+  const before = reduceAll(emptyState('s'), frames.slice(0, 7));
+  assert.deepEqual(before.entries.map(({ id, steers }) => [id, steers]), [['t', ''], ['u', 't']]);
+  const whole = reduceAll(before, frames);
+  assert.deepEqual(whole.entries.map(({ id }) => id), ['t']);
+  const shown = ({ entries }) => entries[0].blocks.map((block) => block.text ?? block.message?.content ?? block.callId);
+  assert.deepEqual(shown(whole), ['a', 'go left', 'Left it is.']);
+  assert.deepEqual(reduceAll(emptyState('s'), frames.flatMap((frame) => [frame, frame])), whole);
+  assert.deepEqual([...knownMessages(whole)].sort(), ['t', 'u']);
+});
+
+test('what stood before, put in front of it anywhere, leaves the message once', () => {
+  const frames = steering();
+  const contents = ({ entries }) => entries.flatMap((task) => [task.message?.content, ...task.blocks.map((block) => block.message?.content)]);
+  for (let cut = 0; cut < frames.length; cut++) {
+    const after = reduceAll(emptyState('s', cut), frames.slice(cut));
+    const whole = prepend(after, frames.slice(0, cut), 0);
+    assert.deepEqual(contents(whole).filter((content) => content === 'go left').length, 1, `cut at ${cut}`);
+    assert.deepEqual(whole.entries.map(({ id }) => id), ['t'], `cut at ${cut}`);
+  }
 });

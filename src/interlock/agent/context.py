@@ -85,6 +85,8 @@ class ModelContext:
         self._is_part = is_part
         self._entries: list[ContextMessage] = []
         self._request = ""
+        # The newest request, with what steered it.
+        self._asked = ""
         self._unanswered: dict[str, RequestedCall] = {}
         self._call_ids: set[str] = set()
         # The person's request that the model has not answered yet.
@@ -127,6 +129,9 @@ class ModelContext:
 
     def _follow_request(self, message: Message, entry: ContextMessage) -> None:
         """Mark an unanswered request as abandoned when another follows: the model must not resume it."""
+        if message.role is Role.user and message.is_steering:
+            # The request goes on, with more words.
+            return
         if message.role is Role.user:
             self._forget_reasoning()
             if self._unmet is not None and self._unmet[0] in self._entries:
@@ -255,9 +260,11 @@ class ModelContext:
     def _entry(self, message: Message) -> ContextMessage | None:
         match message.role:
             case Role.user:
+                text = message.content
+                self._asked = f"{self._asked}\n\n{text}" if message.is_steering and self._asked else text
                 return ContextMessage(
-                    *(message.seq, message.role, UserMessage(message.content)),
-                    *(_gist("person", message.content), self._kept_request(message.content)),
+                    *(message.seq, message.role, UserMessage(text)),
+                    *(_gist("person", text), self._kept_request(self._asked)),
                 )
             case Role.assistant:
                 calls = _requested(message)

@@ -81,6 +81,13 @@ class AskUser:
 
 
 @dataclass(frozen=True, slots=True)
+class SteeringMessage:
+    """The task got a message that a person sent meanwhile."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RetryAnnounced:
     """The model request failed and will be repeated after so many seconds, or by another model at once."""
 
@@ -121,6 +128,7 @@ AgentEvent = (
     | ToolResultInfo
     | ToolProgress
     | AskUser
+    | SteeringMessage
     | RetryAnnounced
     | TurnCompleted
     | TaskEnded

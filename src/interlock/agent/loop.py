@@ -103,6 +103,7 @@ class AgentLoop:
             while not is_over:
                 if (stop := limits.before_turn(await task.usage.history())) is not None:
                     break
+                await recorder.take_steering()
                 task.prompt = await self._services.prompts.renew(task.prompt)
                 await self._compact(task)
                 turn, asked = task.begin_turn()

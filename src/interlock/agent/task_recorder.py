@@ -6,7 +6,7 @@ appended without waiting. A task's end is emitted when all of it is on disk.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from interlock.log.writer import EventLog
 from interlock.models.provider import FinishReason, ModelError, ModelReply
 from interlock.policy.authority import Authority
 from interlock.sessions.manager import SessionManager
-from interlock.sessions.models import Role
+from interlock.sessions.models import Message, Role
 
 if TYPE_CHECKING:
     from interlock.sessions.storable_message import StorableMessage
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 _log = StructuredLogger(__name__)
 
 _WITHHELD = "The model's server withheld the answer (content filter)."
+
+
+# Takes what people sent to steer the task; what it gets is awaited before, if there is anything.
+TakeSteering = Callable[[Callable[[], Awaitable[None]]], Awaitable[Sequence[Message]]]
+
+
+async def _no_steering(_before: Callable[[], Awaitable[None]]) -> Sequence[Message]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class TaskAssignment:
     attempt: int = 1
     # The person who owns the task; empty if unknown.
     who: str = ""
+    take_steering: TakeSteering = _no_steering
 
 
 class TaskRecorder:
@@ -133,6 +142,11 @@ class TaskRecorder:
     def begin_turn(self, authority: Authority) -> TurnScope:
         """The scope of a turn's calls. Its event is recorded when the model has answered."""
         return self._turn_scope(EventScope(self._scope.task, new_event_id()), authority)
+
+    async def take_steering(self) -> None:
+        """Give the model what people sent meanwhile to steer the task: after all that is stored."""
+        for message in await self._assignment.take_steering(self.flush):
+            self._conversation.add(message)
 
     async def compact(
         self, *, reserved: int, summary: Summary | None = None, model: str = "", all_older: bool = False

@@ -431,8 +431,10 @@ class SessionFeed(Generic[T]):
         if said is not None and said.role == "tool":
             self._open_calls.discard(said.tool_call_id or "")
         if entry.kind in {"task.finished", "task.cancelled"}:
-            self._task = None
-            self._texts.clear()
+            if task == self._task:
+                # Not one that was cancelled while it was queued behind it.
+                self._task = None
+                self._texts.clear()
         elif entry.kind == "turn.discarded":
             for text in self._growing():
                 if (text.task_id, text.turn) == (task, entry.payload["turn"]):

@@ -195,6 +195,6 @@ def event_data(entry: LogEntry) -> EventData:
         "parent": header.parent,
         "payload": entry.payload,
     }
-    if entry.message is not None and entry.kind == "message.appended":
+    if entry.message is not None and entry.kind in {"message.appended", "task.steered"}:
         data["message"] = {"role": entry.message.role, "content": entry.message.content}
     return data

@@ -23,6 +23,8 @@ class TaskQueued(Event):
     credential_id: str = ""
     # The task whose message it is, sent again.
     retry_of: str = ""
+    # The task that is to get this message at its next turn, if it still works then.
+    steers: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,20 @@ class TaskCancelled(Event):
     task_id: str
     who: str
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSteered(Event):
+    """The task ended unworked: the task `into` got its message, before its next turn.
+
+    In the context of a model the message stands here, among those of that task.
+    """
+
+    kind = "task.steered"
+    outside = ()
+    task_id: str
+    into: str
+    message_seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +330,7 @@ TASK_EVENTS = (
     TaskCancelRequested,
     TaskFinished,
     TaskCancelled,
+    TaskSteered,
     AgentStarted,
     AgentCompleted,
     AgentFailed,

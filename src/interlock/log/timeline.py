@@ -51,7 +51,7 @@ _ENDS = {
         "tool_call.interrupted",
     },
 }
-_TASK_ENDS = {"task.finished", "task.cancelled"}
+_TASK_ENDS = {"task.finished", "task.cancelled", "task.steered"}
 _ANSWERS = {"ask_user.answered", "ask_user.expired"}
 # These show the tokens of all turns below them.
 _SCOPES = {"run.started", "node.entered", "task.queued", "task.started", "agent.started", "turn.completed"}

@@ -119,7 +119,7 @@ SESSION_CHANGES = frozenset(
         *("session.created", "session.renamed", "session.archived", "session.deleted"),
         *("session.mode_changed", "session.model_changed"),
         *("task.queued", "task.started", "task.waiting", "task.requeued"),
-        *("task.finished", "task.cancelled"),
+        *("task.finished", "task.cancelled", "task.steered"),
         *("run.started", "run.paused", "run.resumed", "run.stopped", "run.finished"),
     }
 )

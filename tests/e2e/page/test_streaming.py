@@ -18,7 +18,7 @@ from tests.harness.browser import (
     texts,
 )
 from tests.harness.model_answers import DropConnection
-from tests.harness.scripted_model import Gate, called, held, said
+from tests.harness.scripted_model import Gate, called, held, held_back, said
 
 # So that a new process does not wait long for what a dead one held.
 LEASE_SECONDS = "4"
@@ -112,7 +112,7 @@ def test_messages_that_come_while_it_works_are_queued(page, model):
     second = model.plays("The second of two", said("Done with the second."))
     begin(page, first)
     expect(task(page, first).get_by_text("Working…")).to_be_visible()
-    expect(page.get_by_text("New messages are queued.")).to_be_visible()
+    expect(page.get_by_text("New messages are queued")).to_be_visible()
     waiting = say(page, second)
     expect(waiting.get_by_text(re.compile("Queued behind 1 task"))).to_be_visible()
     gate.set()
@@ -236,3 +236,40 @@ def test_reasoning_that_breaks_off_is_taken_back(page, model):
     is_done(telling := begin(page, message))
     expect(telling.get_by_role("group")).to_have_count(1)
     expect(telling.get_by_role("group")).to_have_text(re.compile(r"Reasoned for .*\s+A good idea\s*$"))
+
+
+@pytest.mark.parametrize("how", ["Control+Enter", "button", "/steer"])
+def test_a_message_steers_the_running_task_and_stands_within_it(server, page, enter, model, how):
+    gate, words = Gate(), f"Turn left by {how}"
+    message = model.plays(f"Walk on by {how}", held_back(gate, called(("current_time", {}))))
+    model.plays(words, said("Left it is."))
+    walking = begin(page, message)
+    expect(page.get_by_role("button", name="Steer", exact=True)).to_be_visible()
+    composer(page).fill(f"/steer {words}" if how == "/steer" else words)
+    if how == "button":
+        assert serious(page) == []
+        page.get_by_role("button", name="Steer", exact=True).click()
+    else:
+        composer(page).press(how if how != "/steer" else "Enter")
+    waiting = task(page, words)
+    expect(waiting.get_by_text("The running task gets this at its next turn")).to_be_visible()
+    other = enter(server, f"#/chat/{session_id(page)}")
+    expect(task(other, words)).to_have_count(1)
+    gate.set()
+    for window in (page, other):
+        is_done(task(window, message))
+        expect(window.get_by_label("Task", exact=True)).to_have_count(1)
+    for _ in range(2):
+        shown = walking.inner_text()
+        places = [shown.index(part) for part in (message, "Get the time", words, "Left it is.")]
+        assert places == sorted(places)
+        page.reload()
+        is_done(walking)
+
+
+def test_without_a_running_task_there_is_nothing_to_steer(page, model):
+    is_done(begin(page, model.plays("Be quick", said("Done."))))
+    expect(page.get_by_role("button", name="Steer", exact=True)).to_have_count(0)
+    composer(page).fill(model.plays("And again", said("Done again.")))
+    composer(page).press("Control+Enter")
+    is_done(task(page, "And again"))

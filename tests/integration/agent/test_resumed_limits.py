@@ -12,7 +12,7 @@ from interlock.agent.loop import TaskAssignment
 from interlock.agent.resume import read_task_history
 from interlock.config.modes import ToolMode
 from interlock.log.stream_appender import EventScope
-from interlock.log.task_events import TaskStarted
+from interlock.log.task_events import TaskStarted, TaskSteered
 from interlock.models.provider import ModelProvider, ModelReply, RequestedCall
 from interlock.sessions.models import Role
 from tests.integration.agent.test_loop import call, of
@@ -138,3 +138,16 @@ async def test_the_time_it_worked_counts_and_not_the_time_between(harness, asks)
         past = read_task_history(connection, session, TASK)
     assert past.turns == 1
     assert 0 < past.seconds <= took
+
+
+async def test_calls_before_a_message_that_steered_count_too(harness):
+    """The task began with the message before: a resumed task has no more room than before."""
+    session = await begun(harness, "\n".join([LOOK] * 6), 2)
+    log = harness.runtime.log
+    await harness.runtime.sessions.append_message(session, Role.user, "go on", scope=EventScope("t_2"))
+    said = (await harness.runtime.sessions.transcript(session))[-1]
+    steered = TaskSteered(task_id="t_2", into=TASK, message_seq=said.seq)
+    await log.append(session, steered, scope=EventScope("t_2"))
+    events = await gone_on(harness, session, "\n".join([LOOK] * 6))
+    assert events[-1] == TaskEnded("failed", events[-1].sentence, "max_repeats")
+    assert len(of(TurnCompleted, events)) == 1

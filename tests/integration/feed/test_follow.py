@@ -475,3 +475,14 @@ async def test_discarded_reasoning_is_shown_to_nobody_who_comes_later(store, pro
     await process.log.append(session, discarded, scope=TASK)
     await until(lambda: first.numbers[-1] == 3)
     assert reasoning(await process.follow(session, after=0)) == ("", None)
+
+
+async def test_a_task_that_is_cancelled_behind_the_running_one_hides_no_text(store, process):
+    session = await new_session(store)
+    await process.log.append(session, started(), scope=TASK)
+    subscriber = await process.follow(session, after=0)
+    cancelled = TaskCancelled(task_id="t_2", who="ada")
+    await process.log.append(session, cancelled, scope=EventScope("t_2"))
+    await until(lambda: subscriber.numbers[-1] == 3)
+    process.live.publish(task_of(session), TextDelta(1, 0, "goes on"))
+    await until(lambda: subscriber.text() == "goes on")

@@ -39,6 +39,7 @@ from interlock.redaction.redactor import Redactor
 # The interval at which a growing text is rendered.
 TEXT_SECONDS = 0.3
 EMPTY = "(empty answer)"
+STEERED = "↪ The running task got this message."
 
 
 class TaskView:
@@ -200,6 +201,8 @@ class TaskView:
         match entry["kind"]:
             case "ask_user.answered" | "ask_user.expired":
                 self._close_question(payload)
+            case "task.steered":
+                self._end(STEERED)
             case "turn.completed" | "task.started":
                 self._outbox.typing()
             case _:

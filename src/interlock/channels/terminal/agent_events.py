@@ -13,6 +13,7 @@ from interlock.agent.events import (
     AskUser,
     ReasoningDelta,
     RetryAnnounced,
+    SteeringMessage,
     TaskEnded,
     TextDelta,
     ToolCallInfo,
@@ -147,6 +148,8 @@ class AgentEventReader:
                 yield from self._stored_reasoning(payload)
             case "retry.scheduled":
                 yield RetryAnnounced(payload["delay_seconds"], payload.get("error") or "")
+            case "task.steered":
+                yield SteeringMessage(event["message"]["content"] if "message" in event else "")
             case "turn.discarded":
                 if payload["turn"] == self._turn:
                     self._text = ""

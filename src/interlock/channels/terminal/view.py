@@ -13,6 +13,7 @@ from interlock.agent.events import (
     AskUser,
     ReasoningDelta,
     RetryAnnounced,
+    SteeringMessage,
     TaskEnded,
     TextDelta,
     ToolCallInfo,
@@ -106,6 +107,8 @@ class TerminalView:
                     self._writer.line(sentence, _RED if status == "failed" else _DIM)
             case ToolCallInfo() | ToolProgress() | ToolResultInfo() | ToolDenied():
                 self._show_call(event)
+            case SteeringMessage(text=text):
+                self._writer.line(f"  (the task got your message: {_clipped(text)})", _DIM)
             case AskUser():
                 # The caller prompts for the answer.
                 self._writer.end_line()

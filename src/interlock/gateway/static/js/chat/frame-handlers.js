@@ -26,6 +26,7 @@ function newTask(id) {
     reason: '',
     mode: '',
     who: '',
+    steers: '',
     queuedUs: null,
     startedUs: null,
     lastUs: null,
@@ -321,7 +322,16 @@ function queued(state, { payload, time_us: timeUs }) {
   const id = payload.task_id;
   const loose = `m${payload.message_seq}`;
   const entries = state.entries.map((entry) => (entry.type === 'task' && entry.id === loose ? { ...entry, id } : entry));
-  return withTask({ ...state, entries }, id, (task) => ({ ...task, who: payload.who ?? '', queuedUs: timeUs }));
+  return withTask({ ...state, entries }, id, (task) => ({ ...task, who: payload.who ?? '', steers: payload.steers ?? '', queuedUs: timeUs }));
+}
+
+/** The task at work got the message of another, which ends with that. */
+function steered(state, { payload, message: said, event_id: id, time_us: timeUs }) {
+  const taken = state.entries.find((entry) => entry.type === 'task' && entry.id === payload.task_id);
+  const entries = state.entries.filter((entry) => entry !== taken);
+  const message = taken?.message ?? (said ? { seq: payload.message_seq, content: said.content, timeUs } : null);
+  const block = { type: 'said', key: `s${id}`, taskId: payload.task_id, message, who: taken?.who ?? '' };
+  return withTask({ ...state, entries }, payload.into, (task) => ({ ...task, blocks: withNote(task, block) }));
 }
 
 /** Of a task, or of an undo of it. */
@@ -364,6 +374,7 @@ const EVENTS = {
     reason: payload.reason ?? '',
     blocks: endedBlocks(task),
   })),
+  'task.steered': steered,
   'task.cancelled': onTask((task) => ({ ...task, status: 'cancelled', blocks: endedBlocks(task) })),
   'turn.completed': onTask(turnCompleted),
   'tool_call.started': onCall((call, { payload, time_us: timeUs }) => ({
