@@ -41,13 +41,13 @@ MAX_HEADS = 500
 MAX_TEXT_CHARS = 64 * 1024 * 1024
 
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
-# The last task to start, if it has not ended, and its last turn.
+# The last task to start, if it has not ended.
 LAST_TASK = f"""
-SELECT task, kind FROM events WHERE stream = ? AND seq = (SELECT max(seq) FROM (
-    SELECT max(seq) AS seq FROM events WHERE stream = ? AND kind = 'task.started' AND {IS_MILESTONE}
-    UNION ALL SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.finished' AND {IS_MILESTONE}
-    UNION ALL SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.cancelled' AND {IS_MILESTONE}
-) AS ends)
+SELECT s.task FROM events s WHERE s.stream = ? AND s.seq = (
+        SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.started' AND {IS_MILESTONE})
+    AND NOT EXISTS (
+        SELECT 1 FROM events e WHERE e.stream = s.stream AND e.task = s.task AND e.seq > s.seq
+            AND e.kind IN ('task.finished', 'task.cancelled') AND {IS_MILESTONE})
 """  # noqa: S608 - constants
 LAST_TURN = f"SELECT facts {FROM_TASK} AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1"
 
@@ -484,8 +484,7 @@ class SessionFeed(Generic[T]):
 
 
 def _running_task(connection: DbConnection, session_id: str) -> tuple[str | None, int]:
-    for task, kind in connection.query(LAST_TASK, (session_id,) * 4):
-        if kind == "task.started":
-            turns = connection.query(LAST_TURN, (session_id, task))
-            return str(task), int(orjson.loads(turns[0][0]).get("turn", 0)) if turns else 0
+    for (task,) in connection.query(LAST_TASK, (session_id, session_id)):
+        turns = connection.query(LAST_TURN, (session_id, task))
+        return str(task), int(orjson.loads(turns[0][0]).get("turn", 0)) if turns else 0
     return None, 0

@@ -486,3 +486,6 @@ async def test_a_task_that_is_cancelled_behind_the_running_one_hides_no_text(sto
     await until(lambda: subscriber.numbers[-1] == 3)
     process.live.publish(task_of(session), TextDelta(1, 0, "goes on"))
     await until(lambda: subscriber.text() == "goes on")
+    await process.hub.leave(session, subscriber)
+    # Also to those that come later, when nobody followed it.
+    assert (await process.follow(session, after=0)).text() == "goes on"
