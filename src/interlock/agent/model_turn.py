@@ -147,11 +147,12 @@ class ModelTurnRunner:
                     asked = replace(asked, request=replace(asked.request, tool_choice=ToolChoice.auto))
                     continue
                 following = self._after(error, retries)
+                stop = await self._discard(asked, text, error) if text.has_begun else None
                 if following is None:
                     if error.fault.is_transient:
                         self._hold([retries.exhausted(error)])
                     raise
-                if text.has_begun and (stop := await self._discard(asked, text, error)):
+                if stop is not None:
                     return stop
                 if isinstance(following, float):
                     self._append(retries.scheduled(error, following))

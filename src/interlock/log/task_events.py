@@ -180,7 +180,9 @@ class TurnCompletedEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDiscarded(Event):
-    """A model's answer broke off after part of it was shown. That part is void: the turn is asked again.
+    """A model's answer broke off after part of it was shown. That part is void.
+
+    The turn is asked again, or its task fails.
 
     Its tokens are estimated: a server reports them at the end of an answer.
     """

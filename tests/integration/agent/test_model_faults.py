@@ -112,7 +112,11 @@ async def test_one_that_breaks_off_every_time_fails_in_the_end(harness):
     model, session = Answering("m", *[("Half", DOWN)] * 3), await harness.session()
     events = await harness.run(session, "go", model)
     assert [event.status for event in of(TaskEnded, events)] == ["failed"]
-    assert len(payloads(harness, session, "turn.discarded")) == 2
+    assert len(payloads(harness, session, "turn.discarded")) == 3
+    assert shown(events) == ""
+    with harness.runtime.database.reading() as connection:
+        (used,) = read_session_usage(connection, session).values()
+    assert used.total == spent_by(harness, session, "turn.discarded")
     assert payloads(harness, session, "retry.exhausted")[0]["attempts"] == 3
 
 

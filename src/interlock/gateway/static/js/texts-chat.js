@@ -127,7 +127,7 @@ export const CHAT_TEXTS = {
     'denial.switch': 'Switch mode…',
     'denial.authority': 'Permissions for {tool}',
 
-    'note.turn.discarded': 'The answer broke off ({error_class}) and is requested again.',
+    'note.turn.discarded': 'The answer broke off ({error_class}) and was discarded.',
     'note.model.fallback': 'The model {from_model} failed ({error_class}). Continuing with {to_model}.',
     'note.retry.scheduled': 'The model did not respond ({error_class}). Retrying in {delay_seconds} s.',
     'note.retry.exhausted': 'Gave up after {attempts} failed model requests.',
@@ -316,7 +316,7 @@ export const CHAT_TEXTS = {
     'denial.switch': '切换模式…',
     'denial.authority': '{tool} 的权限',
 
-    'note.turn.discarded': '回答中断（{error_class}），正在重新请求。',
+    'note.turn.discarded': '回答中断（{error_class}），已丢弃。',
     'note.model.fallback': '模型 {from_model} 出错（{error_class}），改用 {to_model} 继续。',
     'note.retry.scheduled': '模型没有响应（{error_class}），{delay_seconds} 秒后重试。',
     'note.retry.exhausted': '模型请求失败 {attempts} 次，已停止重试。',

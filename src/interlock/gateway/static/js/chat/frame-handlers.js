@@ -329,8 +329,8 @@ function queued(state, { payload, time_us: timeUs }) {
 function steered(state, { payload, message: said, event_id: id, time_us: timeUs }) {
   const taken = state.entries.find((entry) => entry.type === 'task' && entry.id === payload.task_id);
   const entries = state.entries.filter((entry) => entry !== taken);
-  const message = taken?.message ?? (said ? { seq: payload.message_seq, content: said.content, timeUs } : null);
-  const block = { type: 'said', key: `s${id}`, taskId: payload.task_id, message, who: taken?.who ?? '' };
+  const words = taken?.message ?? (said ? { seq: payload.message_seq, content: said.content, timeUs } : null);
+  const block = { type: 'said', key: `s${id}`, taskId: payload.task_id, message: words, who: taken?.who ?? '' };
   return withTask({ ...state, entries }, payload.into, (task) => ({ ...task, blocks: withNote(task, block) }));
 }
 
