@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.judges import serious
+from tests.e2e.page.judges import serious, sticks_out
 from tests.harness.browser import (
     SERVER_AWAY,
     begin,
@@ -248,6 +248,8 @@ def test_a_message_steers_the_running_task_and_stands_within_it(server, page, en
     composer(page).fill(f"/steer {words}" if how == "/steer" else words)
     if how == "button":
         assert serious(page) == []
+        page.set_viewport_size({"width": 320, "height": 640})
+        assert sticks_out(page) == []
         page.get_by_role("button", name="Steer", exact=True).click()
     else:
         composer(page).press(how if how != "/steer" else "Enter")
