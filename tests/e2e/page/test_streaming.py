@@ -250,6 +250,7 @@ def test_a_message_steers_the_running_task_and_stands_within_it(server, page, en
         assert serious(page) == []
         page.set_viewport_size({"width": 320, "height": 640})
         assert sticks_out(page) == []
+        assert composer(page).bounding_box()["width"] > 200
         page.get_by_role("button", name="Steer", exact=True).click()
     else:
         composer(page).press(how if how != "/steer" else "Enter")

@@ -129,7 +129,7 @@ class Composer extends PageElement {
             </button>`
           : nothing}
         ${this.running
-          ? html`<button type="button" class="btn" ?disabled=${!can} title=${t('composer.steer_about')} @click=${(event) => this.#submit(event, true)}>
+          ? html`<button type="button" class="btn steer" ?disabled=${!can} title=${t('composer.steer_about')} @click=${(event) => this.#submit(event, true)}>
               ${t('composer.steer')}
             </button>`
           : nothing}
