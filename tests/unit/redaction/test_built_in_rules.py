@@ -7,17 +7,19 @@ from dataclasses import replace
 import pytest
 from scripts.rules import ready
 
-from interlock.redaction.redactor import MARK, Redactor
+from interlock.redaction.redactor import MARK, Redactor, check_examples
 from interlock.redaction.rule_loader import (
     FOLDER,
     READY,
+    SHARED,
+    WRITTEN,
     check_pattern,
     load_builtin_rules,
+    load_family,
     load_rule_sources,
-    parse_rules,
     refuse_duplicate_ids,
 )
-from interlock.redaction.scanner import Scanner, check_examples
+from interlock.redaction.scanner import RuleSet, Scanner
 from tests.harness.case_tables import each_row
 from tests.unit.redaction.case_file import fed
 
@@ -94,10 +96,9 @@ def test_an_example_is_found_inside_json_and_a_shell_line(rule, redactor):
             assert all(middle not in shown for middle in pieces[1:-1] if len(middle) >= 8), around
 
 
-@pytest.mark.parametrize("name", ["vendors.toml", "named.toml"])
+@pytest.mark.parametrize("name", [*WRITTEN, SHARED])
 def test_the_files_hold_no_token_in_one_piece(name):
-    vendors = parse_rules((FOLDER / "vendors.toml").read_text("utf-8"), "vendors.toml")
-    assert Scanner(vendors).find((FOLDER / name).read_bytes()) == []
+    assert Scanner(RuleSet(load_family("vendors.toml"))).find((FOLDER / name).read_bytes()) == []
 
 
 @each_rule
