@@ -17,6 +17,8 @@ from interlock.redaction.rule_loader import RedactionRule
 MIN_SECRET_LENGTH = 6
 # For a part that does not look random.
 _MIN_PART_LENGTH = 8
+# A shorter one is in tables and lists of any kind.
+_LONG_NUMBER = 12
 # So many units tell that a search for the value is worth while.
 _TELLING = 6
 # A longer value is searched for by so many units, and what continues them is masked with them.
@@ -96,12 +98,13 @@ def rules_for_values(values: Iterable[str]) -> tuple[RedactionRule, ...]:
 def _sequences(value: str) -> Iterator[_Sequence]:
     raw = value.encode("utf-8", "surrogatepass")
     yield _text(value)
-    if not value.isalpha():
+    if not _is_common(value):
         yield _text(value[::-1])
     for part in _path_forms(value):
         yield _text(part)
     yield _bytes_in_hex(raw)
-    yield _columns(raw)
+    if not value.isdigit() or not _is_common(value):
+        yield _columns(raw)
     for size in (2, 4):
         for offset in range(size):
             yield _words(raw, size, offset)
@@ -116,11 +119,15 @@ def _sequences(value: str) -> Iterator[_Sequence]:
 
 
 def _text(value: str) -> _Sequence:
-    """Characters, each as itself or escaped. A single word may be any word: only exactly as it is."""
-    is_word = value.isalpha()
-    between = f"(?:{_INVISIBLE})*" if is_word else f"(?:{_INVISIBLE}|{_NEXT_LINE})*"
-    units = [_character(character, any_case=not is_word) for character in value]
+    """Characters, each as itself or escaped. What may be any word or number: not broken into lines."""
+    between = f"(?:{_INVISIBLE})*" if _is_common(value) else f"(?:{_INVISIBLE}|{_NEXT_LINE})*"
+    units = [_character(character, any_case=not value.isalpha()) for character in value]
     return _Sequence(units, between, _PARTIAL, more=r"""[^\s"'<>]""", telling=8)
+
+
+def _is_common(value: str) -> bool:
+    """Whether parts of it may be anywhere: a single word, a short number."""
+    return value.isalpha() or (value.isdigit() and len(value) < _LONG_NUMBER)
 
 
 def _character(character: str, *, any_case: bool) -> str:

@@ -5,24 +5,22 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from re import _parser  # type: ignore[attr-defined]  # the only way to know a pattern's least length
 from types import MappingProxyType
 from typing import Any
 
-import orjson
 import re2
 
 from interlock.redaction.candidate import Check
 from interlock.redaction.checks import CHECKS
+from interlock.redaction.prepared_rules import FOLDER, load_documents
 from interlock.redaction.re2_engine import options
 
 # A rule with shorter matches would mask ordinary words.
 MIN_MATCH_LENGTH = 4
 MAX_RULES = 1000
 
-FOLDER = files("interlock.redaction") / "rules"
 SHARED = "fragments.toml"
 # One file for each family of rules.
 WRITTEN = (
@@ -34,8 +32,6 @@ WRITTEN = (
     "keys.toml",
     "vendors.toml",
 )
-# Built from those by `make rules`.
-READY = "ready.json"
 
 _REPEATED = re.compile(r"[^\x00-\x7f](?=[?*+{])")
 _REFERENCE = re.compile(r"\(\?&([a-z_]+)\)")
@@ -78,43 +74,27 @@ class RedactionRule:
 
 @cache
 def load_builtin_rules() -> tuple[RedactionRule, ...]:
-    """The built-in rules without their examples, from the precomputed file: parsing the sources takes
-    longer than most commands."""
+    """The built-in rules without their examples."""
+    documents = load_documents()
+    shared = documents[SHARED]["fragments"]
+    return tuple(rule for name in WRITTEN for rule in _rules_of(documents[name], name, shared))
+
+
+def load_rule_sources(*names: str) -> tuple[RedactionRule, ...]:
+    """The built-in rules with their examples, of all files or of some."""
+    shared = tomllib.loads((FOLDER / SHARED).read_text("utf-8"))["fragments"]
     return tuple(
-        RedactionRule(
-            **entry
-            | {"check": CHECKS[entry["check"]] if entry["check"] else None, "begins": family["begins"]}
-        )
-        for family in _ready()["families"]
-        for entry in family["rules"]
+        rule
+        for name in names or WRITTEN
+        for rule in parse_rules((FOLDER / name).read_text("utf-8"), name, shared)
     )
 
 
 @cache
 def secret_name_pattern() -> str:
     """The pattern for the end of a secret's name, as the rules have it."""
-    pattern: str = _ready()["secret_name"]
-    return pattern
-
-
-@cache
-def _ready() -> dict[str, Any]:
-    ready: dict[str, Any] = orjson.loads((FOLDER / READY).read_bytes())
-    return ready
-
-
-def load_rule_sources() -> tuple[RedactionRule, ...]:
-    """The built-in rules from their sources, with their examples."""
-    return tuple(rule for name in WRITTEN for rule in load_family(name))
-
-
-def load_family(name: str) -> tuple[RedactionRule, ...]:
-    return parse_rules((FOLDER / name).read_text("utf-8"), name, shared_fragments())
-
-
-def shared_fragments() -> dict[str, str]:
-    fragments: dict[str, str] = tomllib.loads((FOLDER / SHARED).read_text("utf-8"))["fragments"]
-    return fragments
+    shared = load_documents()[SHARED]["fragments"]
+    return f"(?i:{shared['word']}{shared['ending']})"
 
 
 def load_rules(path: Path) -> tuple[RedactionRule, ...]:
@@ -133,6 +113,10 @@ def parse_rules(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidRules(f"{where} is not TOML: {error}") from None
+    return _rules_of(document, where, shared)
+
+
+def _rules_of(document: dict[str, Any], where: str, shared: Mapping[str, str]) -> tuple[RedactionRule, ...]:
     if unknown := document.keys() - {"begins", "fragments", "rule"}:
         raise InvalidRules(f"{where} has {min(unknown)!r}, which is neither rule nor fragments")
     fragments, entries = document.get("fragments", {}), document.get("rule", [])

@@ -4,8 +4,11 @@ import random
 import shutil
 import string
 import subprocess
+from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from interlock.redaction.redactor import MARK, Redactor
 from tests.harness.case_tables import each_row
@@ -14,8 +17,8 @@ from tests.unit.redaction.case_file import fed
 KEY = "il-7Qx9/fLm+Zt2_Vb8.Nc4=Hd6kPw3RsYj1uE5g"
 # At its edges a character may mix with its neighbours.
 AT_THE_EDGES = 4
-# What may be left of a key at most: nothing of use.
-OTHERS = 6
+# Keys to compare with.
+OTHERS = 3
 
 FOUND = {
     "as it is": "cat",
@@ -88,6 +91,7 @@ FOUND = {
     "coloured by grep": "grep --color=always '[0-9]'",
     "zero-width spaces": r"""perl -CS -pe 's/(....)/$1\x{200b}/g'""",
 }
+AROUND = ["", " ", "\n", "\n  ", "6b ", "00000020: ", "password: ", "\\", "%", "=\n", "\x1b[", KEY, KEY[:9]]
 # Each with the reason.
 NOT_FOUND = {
     "compressed": ("gzip -c | base64", "depends on all of the text"),
@@ -103,6 +107,7 @@ NOT_FOUND = {
 }
 
 
+@cache
 def printed(command: str, key: str) -> str:
     program = command.split(maxsplit=1)[0]
     if shutil.which(program) is None and "(" not in program:
@@ -151,6 +156,26 @@ def test_a_stream_shows_the_same(redactor, command):
     assert fed(redactor, *text) == whole
     for size in (3, 7, 16, 61):
         assert fed(redactor, *(text[at : at + size] for at in range(0, len(text), size))) == whole
+
+
+@st.composite
+def cut_texts(draw) -> tuple[str, list[str]]:
+    """Parts of what is printed and of ordinary text, cut anywhere."""
+    text = ""
+    for _ in range(draw(st.integers(1, 4))):
+        part = printed(draw(st.sampled_from(list(FOUND.values()))), KEY)
+        start = draw(st.integers(0, len(part)))
+        text += part[start : draw(st.integers(start, len(part)))] + draw(st.sampled_from(AROUND))
+    places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    return text, [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+
+
+@settings(max_examples=200)
+@given(cut_texts())
+def test_any_part_of_it_cut_anywhere_gives_what_the_whole_text_gives(cut):
+    text, pieces = cut
+    redactor = Redactor([KEY])
+    assert fed(redactor, *pieces) == redactor.text(text)
 
 
 @each_row("command", FOUND.values())
