@@ -162,12 +162,13 @@ class Scanner:
 
     def undecided_from(self, data: bytes, first: int) -> int:
         """Where the text begins that a stream holds back: what more text could complete to a match."""
-        beginning = max(len(data) - _LONGEST_BEGINNING, last_word(data, len(data)))
-        undecided = min(
-            _run_before(data, len(data)),
-            beginning,
-            *(rules.undecided_from(data, first) for rules in self._sets),
-        )
+        word = undecided = last_word(data, len(data))
+        if not data[word:].isascii():
+            undecided = min(_run_before(data, len(data)), max(len(data) - _LONGEST_BEGINNING, word))
+        if undecided <= first:
+            return first
+        for rules in self._sets:
+            undecided = min(undecided, rules.undecided_from(data, first))
         return max(first, _whole(data, undecided, 0)[0])
 
 
@@ -253,6 +254,8 @@ def _run_before(data: bytes, end: int) -> int:
 
 
 def _word_end(data: bytes, least: int, most: int) -> int:
+    if least >= len(data):
+        return len(data)
     found = _WORD_END.search(data, least, most)
     return found.start() if found else min(most, len(data))
 

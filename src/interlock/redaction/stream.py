@@ -13,10 +13,9 @@ from interlock.redaction.scanner import Scanner, SecretMatch
 MAX_HELD = 64 * 1024
 # So much of a secret that is too long is kept at both ends.
 _KEPT = 4 * 1024
-# With so much held, it is scanned again only when an eighth of it has been added: otherwise a long secret
-# in small deltas would be scanned once for each of them.
-_MUCH = 1024
-_SHARE = 8
+# Text is scanned when so much has been added: a few words, and an eighth of what is held. Otherwise a long
+# secret in small deltas would be scanned once for each of them.
+_LEAST, _SHARE = 32, 8
 # A secret may go on behind so much white space and punctuation, as the items of a list do.
 _GOES_ON = 96
 _CONTEXT = LOOKS_BACK + 8
@@ -40,10 +39,7 @@ class RedactionStream:
 
     def feed(self, text: str) -> str:
         self._added += text.encode("utf-8", "surrogatepass")
-        if len(self._held) >= _MUCH and len(self._added) * _SHARE < len(self._held):
-            return ""
-        if self._held and self.held < _MUCH and text.isalnum() and text.isascii():
-            # The last word goes on.
+        if len(self._added) < _LEAST or len(self._added) * _SHARE < len(self._held):
             return ""
         data, first = self._take(), len(self._before)
         undecided = self._scanner.undecided_from(data, first)
@@ -51,7 +47,7 @@ class RedactionStream:
             self._held = data[first:]
             return ""
         found = self._scanner.scan_with_rejected(data, first)
-        return self._release(data, first, _cut(found, undecided), found)
+        return self._release(data, first, _cut(found, undecided) if found else undecided, found)
 
     def finish(self) -> str:
         """The text that was held back, now that nothing follows."""
