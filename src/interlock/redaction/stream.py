@@ -7,17 +7,19 @@ secret longer than `MAX_HELD` the middle is dropped, since only its mark is retu
 match is still undecided is returned unmasked.
 """
 
+import re
+
 from interlock.redaction.candidate import LOOKS_BACK
 from interlock.redaction.scanner import Scanner, SecretMatch
 
 MAX_HELD = 64 * 1024
 # So much of a secret that is too long is kept at both ends.
 _KEPT = 4 * 1024
-# Text is scanned when so much has been added: a few words, and an eighth of what is held. Otherwise a long
-# secret in small deltas would be scanned once for each of them.
+# Text is scanned when so much has been added: a few words or a line, and an eighth of what is held.
+# Otherwise a long secret in small deltas would be scanned once for each of them.
 _LEAST, _SHARE = 32, 8
-# A secret may go on behind so much white space and punctuation, as the items of a list do.
-_GOES_ON = 96
+# What may be behind a secret that goes on: the next item of a list, the next line of a key.
+_GOES_ON = re.compile(rb"[\s,\"'`]{0,96}[^\s]*")
 _CONTEXT = LOOKS_BACK + 8
 
 
@@ -31,6 +33,7 @@ class RedactionStream:
         self._held = b""
         self._added = bytearray()
         self.changed = False
+        self.least_bytes = _LEAST
 
     @property
     def held(self) -> int:
@@ -39,7 +42,8 @@ class RedactionStream:
 
     def feed(self, text: str) -> str:
         self._added += text.encode("utf-8", "surrogatepass")
-        if len(self._added) < _LEAST or len(self._added) * _SHARE < len(self._held):
+        added = len(self._added)
+        if (added < self.least_bytes and "\n" not in text) or added * _SHARE < len(self._held):
             return ""
         data, first = self._take(), len(self._before)
         undecided = self._scanner.undecided_from(data, first)
@@ -47,7 +51,7 @@ class RedactionStream:
             self._held = data[first:]
             return ""
         found = self._scanner.scan_with_rejected(data, first)
-        return self._release(data, first, _cut(found, undecided) if found else undecided, found)
+        return self._release(data, first, _cut(data, found, undecided), found)
 
     def finish(self) -> str:
         """The text that was held back, now that nothing follows."""
@@ -89,17 +93,17 @@ class RedactionStream:
         half = len(data) - MAX_HELD // 2
         while half < len(data) and data[half] & 0xC0 == 0x80:
             half += 1
-        return data, _cut(found, half), found
+        return data, _cut(data, found, half), found
 
 
-def _cut(found: list[SecretMatch], undecided: int) -> int:
+def _cut(data: bytes, found: list[SecretMatch], undecided: int) -> int:
     """Where the returned text may end: not inside a match, of which a part could belong to a longer one."""
     start = stop = -1
     for each in sorted(found, key=lambda each: each.start):
         if each.start >= undecided:
             break
-        # A rejected candidate may at most be cut short by the end of the text.
-        reach = each.stop + (_GOES_ON if each.begin < each.end else 1)
+        goes_on = each.begin < each.end and _GOES_ON.fullmatch(data, each.stop)
+        reach = len(data) + 1 if goes_on else each.stop + 1
         if each.start >= stop:
             start, stop = each.start, reach
         else:
