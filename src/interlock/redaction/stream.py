@@ -1,7 +1,8 @@
 """Redacts streamed text, wherever it is cut.
 
-What the text's end may still become waits: its last word, a few lines behind the beginning of a possible
-secret (at most 512 bytes), the beginning of a known value, and a secret itself until something follows it.
+What the text's end may still become waits: its last word, the rest of the line (of some rules, the next
+lines) behind the beginning of a possible secret, at most 512 bytes, the beginning of a known value, and a
+secret itself until something else follows it.
 All else is returned at once, and the result is the same as for the whole text. Memory is bounded: of a
 secret longer than `MAX_HELD` the middle is dropped, since only its mark is returned; a word that long whose
 match is still undecided is returned unmasked.
