@@ -251,6 +251,8 @@ def test_the_page_tells_of_the_codes_about_agents(target):
     assert {"AGENT_NOT_FOUND", "AGENT_INVALID", "AGENT_CHANGED"} <= CODES
 
 
+# The client's own thread may use `random` while something is drawn.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.full
 def test_the_same_for_very_long(target):
     Talking.target = target
