@@ -13,6 +13,7 @@ from interlock.config.settings_group import (
     PositiveInt,
     SettingsGroup,
     Words,
+    blank_is_unset,
     parse_tool_modes,
     reject_invalid_tool_names,
     split_words,
@@ -34,6 +35,7 @@ class ToolSettings(SettingsGroup):
     hard_links: bool = False
     sandbox: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
     bash_denylist: Words = ()
+    command_rules: Path | None = None
 
     timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
     max_timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
@@ -67,6 +69,15 @@ class ToolSettings(SettingsGroup):
         folders = tuple(dict.fromkeys(existing_directory(path) for path in named))
         reject_symlinked_roots(named, info.data.get("allowed_roots", folders) or ())
         return folders
+
+    _blank_is_unset = field_validator("command_rules", mode="before")(blank_is_unset)
+
+    @field_validator("command_rules")
+    @classmethod
+    def _existing_file(cls, value: Path | None) -> Path | None:
+        if value is not None and not (value.is_absolute() and value.is_file()):
+            raise ValueError(f"'{value}' is not the absolute path of a file")
+        return value
 
     @field_validator("protected_names")
     @classmethod
