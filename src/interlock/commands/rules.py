@@ -349,9 +349,9 @@ class CommandPrefix:
         given = command.program if "/" in self.program else command.name
         if len(given) > MAX_WORD or set(given) <= _GLOB_CHARACTERS:
             return False
-        if _GLOB_CHARACTERS & set(given) and fnmatchcase(self.program, given):
-            return True
-        return fnmatchcase(given, self.program)
+        # `/sbin/re?oot`: without a directory, a pattern is not looked for where programs are.
+        is_pattern = "/" in command.program and bool(_GLOB_CHARACTERS & set(given))
+        return fnmatchcase(given, self.program) or (is_pattern and fnmatchcase(self.program, given))
 
     def matches_arguments(self, command: SimpleCommand) -> bool:
         line = parse_arguments(command.words)

@@ -84,6 +84,8 @@ def test_a_program_of_the_project_is_not_the_systems():
     assert rule_of("for t in ./s*; do $t; done") is None
     assert rule_of("for n in $(ls /etc/init.d); do /etc/init.d/$n status; done") is None
     assert rule_of("/sbin/re?oot") == "stop-machine"
+    assert rule_of("re?oot") is None
+    assert rule_of("case $x in su*) echo;; *o*) :;; esac <<A <<B") is None
 
 
 @each_row(
