@@ -1,7 +1,8 @@
 """Writes what the documentation can be told by the code: `make reference`.
 
-`docs/reference/` is made whole: commands, events, protocol, tools. In docs/settings.md only the defaults
-are set, row by row; what a variable means is written there by hand.
+`docs/reference/` is made whole: commands, events, protocol, tools. In docs/settings.md the fields of the
+tool policy are made whole too; of other variables only the defaults are set, row by row, and what they mean
+is written there by hand.
 """
 
 import json
@@ -24,7 +25,8 @@ from interlock.feed.frames import FEED_ITEM_DATA_TYPES
 from interlock.gateway.methods import ALL
 from interlock.log.event import Event
 from interlock.log.kinds import KINDS
-from interlock.sessions.runtime_settings import StoredSettings, field_paths
+from interlock.policy.policy_fields import FIELDS, Declaration
+from interlock.policy.verdict import PolicyLayer
 from interlock.wiring import build_registry
 from scripts.embedding import embed_parts
 
@@ -73,7 +75,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "tools.md": tools_page(),
         FOLDER / "embed.md": embed_page(),
         FOLDER / "command-rules.md": command_rules_page(),
-        SETTINGS: with_defaults(SETTINGS.read_text()),
+        SETTINGS: with_defaults(with_policy_fields(SETTINGS.read_text())),
     }
 
 
@@ -190,7 +192,7 @@ def _shared(argument: "Argument") -> str:
 
 def with_defaults(text: str) -> str:
     """The page with the defaults that the code has."""
-    for name, default in {**defaults(Settings), **stored_defaults()}.items():
+    for name, default in defaults(Settings).items():
         row = re.compile(rf"^(\| `{re.escape(name)}` \| )[^|]*( \|)", flags=re.MULTILINE)
         text = row.sub(rf"\g<1>{default.replace(chr(92), chr(92) * 2)}\g<2>", text)
     return text
@@ -211,14 +213,30 @@ def defaults(group: type[BaseSettings]) -> dict[str, str]:
     return known
 
 
-def stored_defaults() -> dict[str, str]:
-    def at(path: str) -> Any:
-        value: Any = StoredSettings()
-        for step in path.split("."):
-            value = getattr(value, step)
-        return value
+def with_policy_fields(text: str) -> str:
+    """The page with the fields of the tool policy: the operator's variables, and the stored settings."""
+    variables = [
+        (f"`{each.variable.name}`", _shown(each.variable.default), f"Limits `tools.{path}`.")
+        for path, each in _declared()
+        if each.variable is not None
+    ]
+    settings = [
+        (f"`tools.{path}`", _shown_json(each.default), each.doc or each.hint.en)
+        for path, each in _declared()
+        if PolicyLayer.settings in each.set_by
+    ]
+    for mark, table in (
+        ("policy variables", _table(("variable", "default", "meaning"), variables)),
+        ("policy settings", _table(("setting", "default", "meaning"), settings)),
+    ):
+        start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+        before, _, rest = text.partition(start)
+        text = f"{before}{start}\n{table}\n{end}{rest.partition(end)[2]}"
+    return text
 
-    return {path: _shown_json(at(path)) for path in field_paths()}
+
+def _declared() -> list[tuple[str, Declaration]]:
+    return [(path, field.declared) for path, field in FIELDS.items()]
 
 
 def _shown_json(value: Any) -> str:

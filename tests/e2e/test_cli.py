@@ -367,6 +367,30 @@ def test_a_denied_tool_that_does_not_exist_is_pointed_out(interlock):
     assert "there is no such tool" in interlock("settings", "set", "tools.denied_tools", '["bsh"]').stderr
 
 
+def test_a_group_and_an_effect_of_tools_can_be_denied_and_the_denial_says_which(interlock):
+    saved = interlock("settings", "set", "tools.denied_tools", '["group:world", "effect:exec"]')
+    assert "no such tool" not in saved.stderr
+    for tool, mode, kind in (("current_time", "chat", "group world"), ("bash", "coding", "effect exec")):
+        told = interlock("policy", "explain", tool, "--mode", mode, expect=3).stdout
+        assert f"its {kind} is on the list of denied tools in the stored settings" in told
+        assert "(tools.denied_tools)" in told
+    refused = interlock("settings", "set", "tools.denied_tools", '["group:wrold"]', expect=1).stderr
+    assert "tools.denied_tools: 'group:wrold' names no group of tools; did you mean group:world?" in refused
+    interlock.variables["TOOL_DENIED"] = "effect:read"
+    told = interlock("policy", "explain", "current_time", "--mode", "chat", expect=3).stdout
+    assert "its effect read is on the list of denied tools in the operator's environment settings" in told
+
+
+def test_a_choice_is_set_by_its_word_and_the_operators_stricter_one_holds(interlock):
+    interlock("settings", "set", "tools.shell.unknown", "ask")
+    assert interlock.json("settings", "show")["effective"]["tools"]["shell"]["unknown"] == "ask"
+    interlock.variables["TOOL_SHELL_UNKNOWN"] = "deny"
+    shown = interlock.json("settings", "show")
+    values = [shown[each]["tools"]["shell"]["unknown"] for each in ("settings", "effective")]
+    assert values == ["ask", "deny"]
+    assert "is not JSON" in interlock("settings", "set", "tools.shell.unknown", "perhaps", expect=1).stderr
+
+
 def test_the_operator_restricts_a_tool_to_some_of_its_modes(interlock):
     interlock.variables["TOOL_MODES"] = "current_time=coding"
     listed = interlock.json("tool", "list")

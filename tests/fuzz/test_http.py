@@ -1,6 +1,7 @@
 """Requests to a running server, by the app's own routes: never a fault of ours, nothing for strangers."""
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -47,8 +48,10 @@ def exchange(target: Target, request: bytes, *, ends: bool = False) -> Answer | 
             # Else the server would wait for the rest of it.
             connection.shutdown(socket.SHUT_WR)
         received = b""
-        while piece := connection.recv(65_536):
-            received += piece
+        # A server that answers before it has read the whole request resets the connection.
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(65_536):
+                received += piece
     if not received:
         return None
     head, _, body = received.partition(b"\r\n\r\n")

@@ -13,8 +13,9 @@ from interlock.agent.definitions import AgentDefinition, AgentDirectory
 from interlock.config.settings import load_settings
 from interlock.config.settings_report import describe_settings, secrets_of, setting_names
 from interlock.core.errors import BadUsage, ConfigurationError, InvalidStoredSettings
+from interlock.policy.policy_fields import to_document
 from interlock.redaction.redactor import Redactor
-from interlock.sessions.runtime_settings import StoredSettings, _applied, _version, to_document
+from interlock.sessions.runtime_settings import StoredSettings, _applied, _version
 from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
 from interlock.wiring import build_registry
 from interlock.workflow.directory import WorkflowCheck, WorkflowDirectory, WorkflowInvalid

@@ -75,7 +75,12 @@ async def test_an_emptied_limit_returns_to_its_default(store):
         ({"tools": {"fs": True}}, "give an object"),
         ({"tools": {"denied_tools": "bash"}}, "tools.denied_tools"),
         ({"tools": {"denied_tools": {"a": 1}}}, "tools.denied_tools"),
+        (
+            {"tools": {"denied_tools": ["effect:execute"]}},
+            "tools.denied_tools: 'effect:execute' names no effect of tools; did you mean effect:exec?",
+        ),
         ({"tools": {"shell": {"ports": [0]}}}, "tools.shell.ports"),
+        ({"tools": {"shell": {"unknown": "perhaps"}}}, "tools.shell.unknown"),
     ],
 )
 async def test_a_wrong_change_is_refused_whole(store, patch, text):

@@ -96,6 +96,7 @@ def _remaining(sentences, names=()):
 POLICIES = [
     ToolPolicy(),
     ToolPolicy(denied_tools=frozenset({"read_file", "mcp__s__listed"})),
+    ToolPolicy(denied_tools=frozenset({"group:memory", "effect:exec"})),
     ToolPolicy(fs=FsPolicy(enabled=False)),
     ToolPolicy(shell=ShellPolicy(enabled=False)),
     ToolPolicy(shell=ShellPolicy(network=False)),

@@ -24,6 +24,7 @@ from interlock.agent.regular_files import (
 from interlock.core.errors import UserError
 from interlock.core.text import safe_excerpt
 from interlock.policy.policy_fields import ToolPolicy
+from interlock.policy.verdict import PolicyLayer
 
 MAX_AGENT_BYTES = 65_536
 MAX_AGENTS = 1000
@@ -64,6 +65,7 @@ class AgentDefinition:
 class AgentHeader(Header):
     """The keys of an agent's file. The validation context is the agent's name."""
 
+    layer = PolicyLayer.agent
     name: str = ""
     description: str = Field("", validate_default=True)
     model: str | None = None

@@ -9,13 +9,14 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.agent.regular_files import InvalidFile, strip_comments
 from interlock.core.text import safe_excerpt
-from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
+from interlock.policy.policy_fields import FIELDS, NO_RESTRICTION, ToolPolicy, unknown_tools
+from interlock.policy.verdict import PolicyLayer
 
 FENCE = "---"
 
@@ -41,6 +42,7 @@ class Header(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    layer: ClassVar[PolicyLayer]
     tools: ToolPolicy = NO_RESTRICTION
 
 
@@ -57,7 +59,8 @@ class HeadedFile(Generic[HeaderModel]):
 
 
 def header_keys(model: type[Header]) -> tuple[str, ...]:
-    return (*(name for name in model.model_fields if name != "tools"), *_TOOL_VALUES)
+    policy = (f"tools.{path}" for path, field in FIELDS.items() if model.layer in field.declared.set_by)
+    return (*(name for name in model.model_fields if name != "tools"), *policy)
 
 
 def read_headed_file(
@@ -85,9 +88,11 @@ def read_headed_file(
             problems.append((line, str(error)))
     header, faults = _validated(model, values, context)
     problems += [(entries[key][1] if key in entries else 1, text) for key, text in faults.items()]
-    for tool in sorted(header.tools.denied_tools) if header and known_tools is not None else ():
-        if problem := _unknown_tool(tool, known_tools or ()):
-            problems.append((entries["tools.denied_tools"][1], problem))
+    if header is not None and known_tools is not None:
+        for tool in unknown_tools(header.tools.denied_tools, known_tools):
+            # Tools of MCP servers (server__tool) are known only while the server runs.
+            if "__" not in tool:
+                problems.append((entries["tools.denied_tools"][1], _unknown_tool(tool, known_tools)))
     if not (stripped := strip_comments(body)):
         problems.append((body_line, no_body))
     problems.sort(key=lambda problem: problem[0])
@@ -151,7 +156,8 @@ def _value(key: str, text: str, known: Collection[str]) -> Any:
         hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
         raise ValueError(f"there is no key {safe_excerpt(key, 80)}{hint}")
     try:
-        return _TOOL_VALUES[key](text) if key in _TOOL_VALUES else text
+        field = FIELDS.get(key.removeprefix("tools."))
+        return _READERS[field.kind.editor](text) if field is not None and key.startswith("tools.") else text
     except ValueError as error:
         raise ValueError(f"{key} {error}") from None
 
@@ -168,7 +174,10 @@ def _validated(
             path = ".".join(map(str, each["loc"]))
             key = next((key for key in values if path == key or path.startswith(f"{key}.")), path)
             reason = each.get("ctx", {}).get("error")
-            problems.setdefault(key, f"{key}: {each['msg']}" if reason is None else f"{key} {reason}")
+            if reason is None or key.startswith("tools."):
+                problems.setdefault(key, f"{key}: {each['msg'].removeprefix('Value error, ')}")
+            else:
+                problems.setdefault(key, f"{key} {reason}")
     sound = {key: value for key, value in values.items() if key not in problems}
     try:
         return model.model_validate(_nested(sound), context=context), problems
@@ -188,9 +197,6 @@ def _nested(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unknown_tool(name: str, known_tools: Collection[str]) -> str:
-    # Tools of MCP servers (server__tool) are known only while the server runs.
-    if name in known_tools or "__" in name:
-        return ""
     near = difflib.get_close_matches(name, sorted(known_tools), n=1)
     return f"there is no tool {name}" + (f"; did you mean {near[0]}?" if near else "")
 
@@ -220,24 +226,13 @@ def _reader(pattern: str, what: str, convert: Callable[[str], Any]) -> Callable[
 
 
 _number = _reader("[0-9]{1,18}", "a whole number", int)
-_READERS: dict[Any, Callable[[str], Any]] = {
-    bool | None: _reader("true|false", "true or false", "true".__eq__),
-    int | None: _number,
-    float | None: _reader(r"[0-9]{1,9}(\.[0-9]{1,6})?", "a number of seconds", float),
-    frozenset[str]: lambda text: frozenset(split_list(text)),
-    frozenset[str] | None: lambda text: frozenset(split_list(text)),
-    frozenset[int] | None: lambda text: frozenset(map(_number, split_list(text))),
+# By the kind of the field.
+_READERS: dict[str, Callable[[str], Any]] = {
+    "switch": _reader("true|false", "true or false", "true".__eq__),
+    "bytes": _number,
+    "seconds": _reader(r"[0-9]{1,9}(\.[0-9]{1,6})?", "a number of seconds", float),
+    "choice": str,
+    "tools": lambda text: frozenset(split_list(text)),
+    "servers": lambda text: frozenset(split_list(text)),
+    "ports": lambda text: frozenset(map(_number, split_list(text))),
 }
-
-
-def _tool_values(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, Callable[[str], Any]]]:
-    """How each field of the policy is read, by its dotted name; the type of the field says it."""
-    hints = get_type_hints(model)
-    for name in model.model_fields:
-        if isinstance(hints[name], type) and issubclass(hints[name], BaseModel):
-            yield from _tool_values(hints[name], f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", _READERS[hints[name]]
-
-
-_TOOL_VALUES = dict(_tool_values(ToolPolicy, "tools."))

@@ -90,10 +90,12 @@ class TaskRecorder:
         """Record an event without waiting for it."""
         self._appender.append(self._log.draft(event, self._scope))
 
-    def hold_result(self, call_id: str, content: str, scope: EventScope) -> DraftedMessage:
+    def hold_result(
+        self, call_id: str, content: str, scope: EventScope, *, replaces_outcome: bool = False
+    ) -> DraftedMessage:
         """Leave the tool message of a call, which its outcome does not have, for the next append."""
         message = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
-        draft = self._log.draft(message.event(), scope)
+        draft = self._log.draft(replace(message.event(), replaces_outcome=replaces_outcome), scope)
         self._appender.hold(draft)
         return DraftedMessage(message.message(), draft)
 

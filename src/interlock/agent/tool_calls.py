@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Protocol
 
 import orjson
 
@@ -45,6 +46,12 @@ from interlock.tools.result import ToolResult
 MAX_PARALLEL_CALLS = 8
 
 ExecuteTool = Callable[[ToolCall, Authority, CallContext], Awaitable[ToolResult]]
+
+
+class HoldResult(Protocol):
+    def __call__(
+        self, call_id: str, content: str, scope: EventScope, *, replaces_outcome: bool = False
+    ) -> "DraftedMessage": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ class ToolCallScheduler:
         breakers: CircuitBreakers,
         limits: LimitTracker,
         hold: Callable[[Sequence[Event]], None],
-        hold_result: Callable[[str, str, EventScope], DraftedMessage],
+        hold_result: HoldResult,
     ) -> None:
         """`hold` leaves events for the next append, `hold_result` the tool message of a call."""
         self._execute = execute
@@ -211,7 +218,10 @@ class ToolCallScheduler:
         if isinstance(verdict, ModelHint) or call.outcome is None:
             noted = envelope | ({"note": verdict.text} if isinstance(verdict, ModelHint) else {})
             results.answers[call.id] = self._hold_result(
-                call.id, orjson.dumps(noted).decode(), turn.context.scope
+                call.id,
+                orjson.dumps(noted).decode(),
+                turn.context.scope,
+                replaces_outcome=call.outcome is not None,
             )
         else:
             message = Message(0, Role.tool, content, 0, None, call.id)

@@ -112,9 +112,10 @@ def _as_written(value: object) -> str:
 
 def _set_fields(policy: "ToolPolicy") -> dict[str, Any]:
     """The fields that the policy sets, keyed by their path in files and settings."""
-    from interlock.sessions.runtime_settings import flatten_document, to_document
+    from interlock.policy.policy_fields import FIELDS, values_of
 
-    fields = dict(flatten_document(to_document(policy), "tools."))
-    if not policy.denied_tools:
-        del fields["tools.denied_tools"]
-    return {path: value for path, value in fields.items() if value is not None}
+    return {
+        f"tools.{path}": sorted(value) if isinstance(value, frozenset) else value
+        for path, value in values_of(policy).items()
+        if value != FIELDS[path].kind.unset
+    }

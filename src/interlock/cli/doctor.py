@@ -98,13 +98,14 @@ def _typos() -> list[DoctorCheckResult]:
 def _denied_nothing(settings: "Settings") -> list[DoctorCheckResult]:
     """Report deny rules that match no tool: they protect nothing."""
     from interlock.config.sources import given_variable_name
+    from interlock.policy.policy_fields import unknown_tools
     from interlock.wiring import build_registry
 
     variable = given_variable_name("TOOL_DENIED")
     known = {name for entry in build_registry() for name in (entry.tool.name, *entry.tool.aliases)}
     return [
         DoctorCheckResult("settings", WARNING, f"{variable} names '{name}', but there is no such tool")
-        for name in sorted(settings.tool.denied - known)
+        for name in unknown_tools(settings.tool.denied, known)
     ]
 
 

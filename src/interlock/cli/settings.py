@@ -20,8 +20,8 @@ async def show(*, json: AsJson = False) -> int:
 
     If the settings cannot be read, it shows them as stored, with every error, and exits with 1.
     """
-    from interlock.policy.policy_fields import merge_tool_policies
-    from interlock.sessions.runtime_settings import UnreadableSettings, flatten_document, to_document
+    from interlock.policy.policy_fields import merge_tool_policies, to_document
+    from interlock.sessions.runtime_settings import UnreadableSettings, flatten_document
 
     async with open_cli_runtime() as runtime:
         try:
@@ -83,21 +83,24 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
     path
         The setting's name as `settings show` prints it, for example tools.fs.max_read_bytes.
     value
-        The new value as JSON (false, 1048576, ["a", "b"]); an empty value restores the default.
+        The new value as JSON (false, 1048576, ["a", "b"]), or a word where the setting has a choice
+        (deny); an empty value restores the default.
     """
-    from interlock.sessions.runtime_settings import patch_for, to_document
+    from interlock.policy.policy_fields import to_document, unknown_tools
+    from interlock.sessions.runtime_settings import patch_for
     from interlock.wiring import local_actor
 
     async with open_cli_runtime() as runtime:
         before = await _version(runtime.stored_settings)
-        after = await runtime.stored_settings.update(patch_for(path, _parsed(value)), who=local_actor())
+        patch = patch_for(path, _parsed(path, value))
+        after = await runtime.stored_settings.update(patch, who=local_actor())
         await runtime.mcp.refresh()
         known = {name for entry in runtime.registry for name in (entry.tool.name, *entry.tool.aliases)}
     if json:
         print_json({"version": after.version, "settings": to_document(after.settings)})
     else:
         print_line("nothing changed" if after.version == before else f"saved as version {after.version}")
-    for name in sorted(after.settings.tools.denied_tools - known):
+    for name in unknown_tools(after.settings.tools.denied_tools, known):
         note(f"warning: denied_tools names '{name}', but there is no such tool")
     return ExitCode.ok
 
@@ -113,13 +116,15 @@ async def _version(store: "SettingsStore") -> int:
         return error.version
 
 
-def _parsed(value: str) -> Any:
+def _parsed(path: str, value: str) -> Any:
     import orjson
 
     from interlock.core.errors import InvalidStoredSettings
+    from interlock.policy.policy_fields import FIELDS
 
-    if value == "":
-        return ""
+    field = FIELDS.get(path.removeprefix("tools."))
+    if value == "" or (field is not None and value in dict(field.kind.choices)):
+        return value
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -7,21 +7,24 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from interlock.config.openai import OpenAISettings
-from interlock.config.settings_group import SettingsGroup, blank_is_unset
+from interlock.config.policy_variables import policy_variables
+from interlock.config.settings_group import blank_is_unset
 from interlock.config.url_checks import url_origin
 
+IMAGE_PREFIX = "IMAGE_"
+_Ceiling = policy_variables(IMAGE_PREFIX)
 
-class ImageSettings(SettingsGroup):
+
+class ImageSettings(_Ceiling):  # type: ignore[valid-type, misc]
     """The endpoint that makes images. Naming a model switches it on."""
 
-    model_config = SettingsConfigDict(env_prefix="IMAGE_")
+    model_config = SettingsConfigDict(env_prefix=IMAGE_PREFIX)
 
     model: str | None = None
     base_url: str | None = None
     api_key: SecretStr | None = None
     plain_http: bool = False
     timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 180.0
-    max_bytes: Annotated[int, Field(gt=0, le=64 * 1024 * 1024)] | None = None
 
     _blank_is_unset = field_validator("model", "base_url", "api_key", mode="before")(blank_is_unset)
 

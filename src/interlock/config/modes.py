@@ -1,10 +1,10 @@
-"""The permission modes: their names, and which of two is stricter."""
+"""The permission modes and which of two is stricter; the groups and effects of tools."""
 
 from enum import StrEnum
 
 
 class ToolGroup(StrEnum):
-    """What a tool is about. For display and audit only: a group never grants anything."""
+    """What a tool is about. A group never grants anything; a policy can deny all of its tools."""
 
     code = "code"
     memory = "memory"
@@ -12,6 +12,18 @@ class ToolGroup(StrEnum):
     ui = "ui"
     media = "media"
     mcp = "mcp"
+
+
+class Effect(StrEnum):
+    """What a call can change."""
+
+    read = "read"
+    ask = "ask"
+    write = "write"
+    exec = "exec"
+    special = "special"
+    # Reports something to Interlock itself only; repeating it has no further effect.
+    tell = "tell"
 
 
 class ToolMode(StrEnum):

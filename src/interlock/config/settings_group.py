@@ -48,16 +48,6 @@ def split_words(value: Any) -> Any:
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_words)]
 
 
-def reject_invalid_tool_names(names: frozenset[str]) -> frozenset[str]:
-    """Refuse invalid tool names: such an entry would look like a denial and deny nothing."""
-    for name in sorted(names):
-        if not TOOL_NAME.fullmatch(name):
-            raise ValueError(
-                f"'{safe_excerpt(name, 64)}' is not a valid tool name; separate names with commas"
-            )
-    return names
-
-
 def parse_tool_modes(entries: Iterable[str]) -> dict[str, frozenset[ToolMode]]:
     """Parse entries of the form `bash_readonly=plan+coding`."""
     found: dict[str, frozenset[ToolMode]] = {}

@@ -8,26 +8,25 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from interlock.config.directory_checks import existing_directory, reject_symlinked_roots
 from interlock.config.modes import ToolMode
+from interlock.config.policy_variables import policy_variables
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.config.settings_group import (
     PositiveInt,
-    SettingsGroup,
     Words,
     blank_is_unset,
     parse_tool_modes,
-    reject_invalid_tool_names,
     split_words,
 )
 from interlock.config.sources import given_variable_name
 
-Port = Annotated[int, Field(gt=0, lt=65536)]
-ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
+TOOL_PREFIX = "TOOL_"
+_Ceiling = policy_variables(TOOL_PREFIX)
 
 
-class ToolSettings(SettingsGroup):
+class ToolSettings(_Ceiling):  # type: ignore[valid-type, misc]
     """Limits and the operator's ceiling over the stored tool policy (unset: no ceiling)."""
 
-    model_config = SettingsConfigDict(env_prefix="TOOL_")
+    model_config = SettingsConfigDict(env_prefix=TOOL_PREFIX)
 
     allowed_roots: Annotated[tuple[Path, ...] | None, NoDecode] = None
     readable_paths: Annotated[tuple[Path, ...], NoDecode] = ()
@@ -38,27 +37,12 @@ class ToolSettings(SettingsGroup):
     command_rules: Path | None = None
 
     timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
-    max_timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     max_output_lines: PositiveInt = 2000
     max_output_bytes: PositiveInt = 51200
 
     kept_bytes: Annotated[int, Field(ge=0, le=2**40)] = 256 * 1024 * 1024
 
-    fs_enabled: bool | None = None
-    max_read_bytes: ByteLimit | None = None
-    max_write_bytes: ByteLimit | None = None
-    shell_enabled: bool | None = None
-    shell_network: bool = False
-    network_ports: Annotated[frozenset[Port], NoDecode] = frozenset({80, 443})
-    mcp_enabled: bool | None = None
-    mcp_servers: Annotated[frozenset[str] | None, NoDecode] = None
-    memory_enabled: bool | None = None
-    image_enabled: bool | None = None
-    denied: Annotated[frozenset[str], NoDecode] = frozenset()
     modes: Words = ()
-
-    _split_words = field_validator("network_ports", "mcp_servers", "denied", mode="before")(split_words)
-    _tool_names = field_validator("denied")(reject_invalid_tool_names)
 
     @field_validator("allowed_roots", "readable_paths", mode="before")
     @classmethod

@@ -65,6 +65,8 @@ class EntryMessage:
     tool_name: str = ""
     # The turn that an answer belongs to.
     turn: int = 0
+    # For the model only: people were shown the result of the call's outcome.
+    replaces_outcome: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def _message(header: EventHeader, payload: dict[str, Any]) -> EntryMessage | Non
         content = orjson.dumps(result).decode()
         return EntryMessage(Role.tool, content, [], payload["call_id"], payload["tool_name"])
     content, calls = payload.pop("content"), payload.pop("tool_calls") or []
-    return EntryMessage(payload["role"], content, calls, payload["tool_call_id"])
+    replaces = bool(payload.pop("replaces_outcome", False))
+    return EntryMessage(payload["role"], content, calls, payload["tool_call_id"], replaces_outcome=replaces)
 
 
 def _with_earlier_events(

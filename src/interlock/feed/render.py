@@ -114,8 +114,8 @@ def _answer_parts(said: EntryMessage, task: str | None, shown: str) -> Sequence[
 
 def _result_part(entry: LogEntry, said: EntryMessage) -> _Part:
     envelope = _envelope(said.content)
-    if _is_denial(str(envelope.get("error_code", ""))):
-        # The denial has an event of its own.
+    if said.replaces_outcome or _is_denial(str(envelope.get("error_code", ""))):
+        # The outcome was shown with its own result, and a denial has an event of its own.
         return FeedItemType.event, event_data(entry)
     data: ToolResultData = {
         "tool_name": said.tool_name,

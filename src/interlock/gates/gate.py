@@ -136,6 +136,7 @@ async def _judge_arguments(
         mode=authority.mode,
         limits=authority.limits,
         profile=authority.profile,
+        policy=authority.policy,
         authority_digest=authority.digest,
         report_progress=caller.report_progress,
         scope=caller.scope,

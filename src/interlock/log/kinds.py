@@ -84,7 +84,8 @@ class SessionDeleted(Event):
 class MessageAppended(Event):
     """A message of the transcript that no turn and no outcome of a call has, redacted by `make_storable`.
 
-    With the role `tool` it is the result of a call without an outcome, or replaces that of the outcome.
+    With the role `tool` it is the result of a call without an outcome, or, if it `replaces_outcome`, what
+    the model is given in place of the outcome's result.
     """
 
     kind = "message.appended"
@@ -95,6 +96,7 @@ class MessageAppended(Event):
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     redacted: bool = False
+    replaces_outcome: bool = False
 
     @property
     def is_message(self) -> bool:

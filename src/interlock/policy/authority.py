@@ -17,11 +17,12 @@ from interlock.core.logging import StructuredLogger
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
 from interlock.policy.network import network_denial_reason
 from interlock.policy.policy_fields import (
-    DEFAULT_MAX_IMAGE_BYTES,
-    DEFAULT_MAX_READ_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
     ToolPolicy,
+    close_unset,
     merge_tool_policies,
+    setting_name,
+    to_document,
 )
 from interlock.policy.verdict import (
     NO_MODE_OFFERS_IT,
@@ -115,35 +116,11 @@ def compile_authority(registry: ToolRegistry, authority_inputs: AuthorityInputs)
 
 
 def effective_policy(authority_inputs: AuthorityInputs) -> ToolPolicy:
-    """All layers merged. What the system leaves unset is closed before the agent's layer is merged.
-
-    The list of MCP servers is not: if the system has none, the agent's applies (S4), and if neither has
-    one, no server is allowed. A step, or a delegated agent, can only narrow that.
-    """
+    """All layers merged, with every field set: what the system leaves unset, no agent or step can open."""
     system = merge_tool_policies(authority_inputs.environment, authority_inputs.settings)
-    closed = system.model_copy(
-        update={
-            "fs": system.fs.model_copy(
-                update={
-                    "max_read_bytes": system.fs.max_read_bytes or DEFAULT_MAX_READ_BYTES,
-                    "max_write_bytes": system.fs.max_write_bytes or DEFAULT_MAX_WRITE_BYTES,
-                }
-            ),
-            "shell": system.shell.model_copy(
-                update={
-                    "network": system.shell.network is True,
-                    "ports": system.shell.ports or frozenset(),
-                }
-            ),
-            "image": system.image.model_copy(
-                update={"max_bytes": system.image.max_bytes or DEFAULT_MAX_IMAGE_BYTES}
-            ),
-        }
-    )
-    named = merge_tool_policies(closed, authority_inputs.agent)
-    servers = named.mcp.allowed_servers or frozenset()
-    listed = named.model_copy(update={"mcp": named.mcp.model_copy(update={"allowed_servers": servers})})
-    return merge_tool_policies(listed, authority_inputs.node)
+    closed = close_unset(system, PolicyLayer.settings)
+    named = close_unset(merge_tool_policies(closed, authority_inputs.agent), PolicyLayer.agent)
+    return merge_tool_policies(named, authority_inputs.node)
 
 
 class AuthorityCache:
@@ -239,23 +216,25 @@ def _judge_policies(
     from_server = tool.mcp_server is not None
     switches = policy_switches(tool)
     unlisted = f"the MCP server {tool.mcp_server} is not allowed"
+
+    def off(layer: PolicyLayer, reason: str, field: str) -> DeniedTool:
+        return switched_off(tool.name, layer, reason, setting_name(layer, field))
+
     for layer, policy in authority_inputs.policies:
-        if policy.denies({tool.name, *tool.aliases}):
-            return switched_off(tool.name, layer, "it is on the list of denied tools", "denied_tools")
+        if listed_as := policy.denial_of({tool.name, *tool.aliases}, tool.group, tool.effect):
+            return off(layer, f"{listed_as} on the list of denied tools", "denied_tools")
         for switch in sorted(switches):
             if getattr(policy, switch).enabled is False:
-                return switched_off(
-                    tool.name, layer, f"{switch} tools are switched off", f"{switch}.enabled"
-                )
+                return off(layer, f"{switch} tools are switched off", f"{switch}.enabled")
         if closed := network_denial_reason(tool, policy.shell):
-            return switched_off(tool.name, layer, *closed)
+            return off(layer, *closed)
         listed = policy.mcp.allowed_servers
         if from_server and listed is not None and tool.mcp_server not in listed:
-            return switched_off(tool.name, layer, unlisted, "mcp.allowed_servers")
+            return off(layer, unlisted, "mcp.allowed_servers")
     if closed := network_denial_reason(tool, merged.shell):
-        return switched_off(tool.name, PolicyLayer.environment, *closed)
+        return off(PolicyLayer.environment, *closed)
     if from_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
-        return switched_off(tool.name, PolicyLayer.settings, unlisted, "mcp.allowed_servers")
+        return off(PolicyLayer.settings, unlisted, "mcp.allowed_servers")
     return None
 
 
@@ -289,12 +268,11 @@ def _failures(mode: ToolMode, verdicts: Mapping[str, Verdict]) -> dict[str, Tool
 
 
 def _limits(policy: ToolPolicy, base: CallLimits) -> ToolLimits:
-    longest = base.max_timeout_seconds
-    if policy.max_timeout_seconds is not None:
-        longest = min(longest, policy.max_timeout_seconds)
+    """An effective policy has no unset field; a limit that were unset all the same would allow nothing."""
+    longest = min(base.max_timeout_seconds, policy.max_timeout_seconds or 0.0)
     return ToolLimits(
-        max_read_bytes=policy.fs.max_read_bytes or DEFAULT_MAX_READ_BYTES,
-        max_write_bytes=policy.fs.max_write_bytes or DEFAULT_MAX_WRITE_BYTES,
+        max_read_bytes=policy.fs.max_read_bytes or 0,
+        max_write_bytes=policy.fs.max_write_bytes or 0,
         max_output_lines=base.max_output_lines,
         max_output_bytes=base.max_output_bytes,
         timeout_seconds=float(min(base.timeout_seconds, longest)),
@@ -305,8 +283,7 @@ def _limits(policy: ToolPolicy, base: CallLimits) -> ToolLimits:
 
 def _image_bytes(policy: ToolPolicy) -> int:
     """The default write limit is for text. A lower one was set on purpose and applies to images too."""
-    images = policy.image.max_bytes or DEFAULT_MAX_IMAGE_BYTES
-    writes = policy.fs.max_write_bytes or DEFAULT_MAX_WRITE_BYTES
+    images, writes = policy.image.max_bytes or 0, policy.fs.max_write_bytes or 0
     return min(images, writes) if writes < DEFAULT_MAX_WRITE_BYTES else images
 
 
@@ -357,7 +334,7 @@ def canonical_form(authority: Authority) -> dict[str, Any]:
     """Everything this Authority can answer, in one order: equal forms mean equal answers."""
     return {
         "mode": authority.mode,
-        "policy": _policy_form(authority.policy),
+        "policy": to_document(authority.policy),
         "limits": {name: getattr(authority.limits, name) for name in ToolLimits.__slots__},
         "profile": {
             "readable_roots": [str(root) for root in authority.profile.readable_roots],
@@ -378,15 +355,6 @@ def canonical_form(authority: Authority) -> dict[str, Any]:
         "tooling": authority.tooling_text,
         "safety": authority.safety_text,
     }
-
-
-def _policy_form(policy: ToolPolicy) -> dict[str, Any]:
-    form = policy.model_dump(mode="json")
-    form["denied_tools"] = sorted(policy.denied_tools)
-    form["shell"]["ports"] = None if policy.shell.ports is None else sorted(policy.shell.ports)
-    servers = policy.mcp.allowed_servers
-    form["mcp"]["allowed_servers"] = None if servers is None else sorted(servers)
-    return form
 
 
 def _verdict_form(verdict: Verdict) -> list[str]:

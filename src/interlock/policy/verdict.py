@@ -78,19 +78,6 @@ _WHO_CAN_CHANGE = {
 
 NO_MODE_OFFERS_IT = "No mode offers it. Continue without it."
 
-# The variable of a policy field in the environment; elsewhere its name is tools.FIELD.
-ENVIRONMENT_NAMES = {
-    "denied_tools": "TOOL_DENIED",
-    "fs.enabled": "TOOL_FS_ENABLED",
-    "shell.enabled": "TOOL_SHELL_ENABLED",
-    "shell.network": "TOOL_SHELL_NETWORK",
-    "shell.ports": "TOOL_NETWORK_PORTS",
-    "mcp.enabled": "TOOL_MCP_ENABLED",
-    "mcp.allowed_servers": "TOOL_MCP_SERVERS",
-    "memory.enabled": "TOOL_MEMORY_ENABLED",
-    "image.enabled": "TOOL_IMAGE_ENABLED",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class AllowedTool:
@@ -181,9 +168,8 @@ def mode_not_open(tool_name: str, mode: ToolMode) -> DeniedTool:
     )
 
 
-def switched_off(tool_name: str, layer: PolicyLayer, reason: str, field: str) -> DeniedTool:
-    """Denied by `field` of that layer's policy."""
-    setting = ENVIRONMENT_NAMES[field] if layer is PolicyLayer.environment else f"tools.{field}"
+def switched_off(tool_name: str, layer: PolicyLayer, reason: str, setting: str) -> DeniedTool:
+    """Denied by that layer's policy, in `setting`."""
     return DeniedTool(
         tool_name,
         ErrorCode.TOOL_NOT_AVAILABLE,

@@ -13,9 +13,8 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from interlock.config.settings_group import TOOL_NAME
 from interlock.core.errors import InvalidStoredSettings
-from interlock.core.text import safe_excerpt, sanitize_text, to_json_value
+from interlock.core.text import sanitize_text, to_json_value
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import EventHeader
@@ -23,16 +22,13 @@ from interlock.log.kinds import SYSTEM_STREAM, SettingsChanged
 from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.writer import EventLog, Transaction
 from interlock.policy.policy_fields import (
-    DEFAULT_MAX_IMAGE_BYTES,
-    DEFAULT_MAX_READ_BYTES,
-    DEFAULT_MAX_WRITE_BYTES,
-    FsPolicy,
-    ImagePolicy,
-    McpPolicy,
-    MemoryPolicy,
-    ShellPolicy,
+    CLOSED_POLICY,
+    DEFAULT_POLICY,
+    FIELDS,
     ToolPolicy,
+    to_document,
 )
+from interlock.policy.verdict import PolicyLayer
 from interlock.redaction.redactor import Redactor
 
 NEWEST = "SELECT version, document FROM settings_versions ORDER BY version DESC LIMIT 1"
@@ -44,29 +40,11 @@ MAX_PATCH_BYTES = 65_536
 class StoredSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tools: ToolPolicy = ToolPolicy(
-        fs=FsPolicy(
-            enabled=True,
-            max_read_bytes=DEFAULT_MAX_READ_BYTES,
-            max_write_bytes=DEFAULT_MAX_WRITE_BYTES,
-        ),
-        shell=ShellPolicy(enabled=True, network=True),
-        mcp=McpPolicy(enabled=False),
-        memory=MemoryPolicy(enabled=True),
-        image=ImagePolicy(enabled=True, max_bytes=DEFAULT_MAX_IMAGE_BYTES),
-    )
+    tools: ToolPolicy = DEFAULT_POLICY
 
 
 # The base of an update where the stored settings cannot be read.
-CLOSED_SETTINGS = StoredSettings(
-    tools=ToolPolicy(
-        fs=FsPolicy(enabled=False),
-        shell=ShellPolicy(enabled=False, network=False),
-        mcp=McpPolicy(enabled=False),
-        memory=MemoryPolicy(enabled=False),
-        image=ImagePolicy(enabled=False),
-    )
-)
+CLOSED_SETTINGS = StoredSettings(tools=CLOSED_POLICY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +154,6 @@ SETTINGS_VERSIONS = Projection(
 )
 
 
-def to_document(settings: BaseModel) -> Document:
-    """Nested plain values; sets as sorted lists."""
-    document: Document = {}
-    for name in type(settings).model_fields:
-        value = getattr(settings, name)
-        if isinstance(value, BaseModel):
-            document[name] = to_document(value)
-        else:
-            document[name] = sorted(value) if isinstance(value, frozenset) else value
-    return document
-
-
 def patch_for(path: str, value: Any) -> Document:
     """The patch that sets one field, named with dots: `tools.fs.enabled`."""
     patch: Any = value
@@ -236,14 +202,7 @@ def _newest_or_closed(connection: DbConnection) -> tuple[SettingsVersion, Docume
 
 
 def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
-    after = _validated(_patched(to_document(present.settings), patch, to_document(StoredSettings())))
-    for name in sorted(after.tools.denied_tools - present.settings.tools.denied_tools):
-        if not TOOL_NAME.fullmatch(name):
-            # It would look like a denial and deny nothing.
-            raise InvalidStoredSettings(
-                f"tools.denied_tools: '{safe_excerpt(name, 64)}' is not a valid tool name"
-            )
-    return after
+    return _validated(_patched(to_document(present.settings), patch, to_document(StoredSettings())))
 
 
 def _filled(
@@ -292,11 +251,18 @@ def _patched(present: Document, patch: Mapping[str, Any], defaults: Document, pa
             if not isinstance(value, Mapping):
                 raise InvalidStoredSettings(f"{where}: this is a group of settings; give an object")
             result[name] = _patched(present[name], value, default, f"{where}.")
+        elif not _may_be_stored(where):
+            raise InvalidStoredSettings(f"{where}: the stored settings cannot set this")
         elif value == "":
             result[name] = default
         else:
             result[name] = value
     return result
+
+
+def _may_be_stored(where: str) -> bool:
+    field = FIELDS.get(where.removeprefix("tools."))
+    return field is None or PolicyLayer.settings in field.declared.set_by
 
 
 def _unknown(where: str, known: list[str]) -> InvalidStoredSettings:
@@ -316,7 +282,9 @@ def _validated(document: Document) -> StoredSettings:
 
 def _faults_of(error: ValidationError) -> list[SettingsFault]:
     return [
-        SettingsFault(".".join(str(step) for step in problem["loc"]), problem["msg"])
+        SettingsFault(
+            ".".join(str(step) for step in problem["loc"]), problem["msg"].removeprefix("Value error, ")
+        )
         for problem in error.errors(include_url=False, include_input=False)
     ]
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from interlock.config.modes import ToolGroup, ToolMode
+from interlock.config.modes import Effect, ToolGroup, ToolMode
 from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.policy.policy_fields import CLOSED_POLICY, ToolPolicy
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.arguments import MAX_ARGUMENT_BYTES
 from interlock.tools.result import ToolResult
@@ -25,18 +26,6 @@ __all__ = [
     "ToolMode",
     "policy_switches",
 ]
-
-
-class Effect(StrEnum):
-    """What a call can change."""
-
-    read = "read"
-    ask = "ask"
-    write = "write"
-    exec = "exec"
-    special = "special"
-    # Reports something to Interlock itself only; repeating it has no further effect.
-    tell = "tell"
 
 
 # After a crash, these may be repeated.
@@ -80,6 +69,8 @@ class ToolContext:
     authority_digest: str
     report_progress: Callable[[str], None]
     scope: EventScope = NO_SCOPE
+    # The effective policy, for what a tool decides by itself.
+    policy: ToolPolicy = CLOSED_POLICY
     lease_token: int | None = None
     timeout_seconds: float = 0.0
     # The name of the agent that calls, if it is one.

@@ -4,23 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.config.image import ImageEndpoint, image_endpoint
+from interlock.config.image import IMAGE_PREFIX, ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
+from interlock.config.policy_variables import policy_values
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.config.settings import Settings
 from interlock.config.sources import given_variable_name
-from interlock.config.tool import ToolSettings
+from interlock.config.tool import TOOL_PREFIX, ToolSettings
 from interlock.core.errors import ConfigurationError
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
-from interlock.policy.policy_fields import (
-    FsPolicy,
-    ImagePolicy,
-    McpPolicy,
-    MemoryPolicy,
-    ShellPolicy,
-    ToolPolicy,
-)
+from interlock.policy.policy_fields import ToolPolicy, policy_of
 from interlock.policy.verdict import DeniedTool, PolicyLayer
 from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.programs import PROGRAMS, locate
@@ -89,20 +83,7 @@ def read_command_rules(tool: ToolSettings) -> tuple[tuple[str, str], ...]:
 
 def ceiling(settings: Settings) -> ToolPolicy:
     """The operator's environment as the first policy layer."""
-    tool = settings.tool
-    return ToolPolicy(
-        fs=FsPolicy(
-            enabled=tool.fs_enabled,
-            max_read_bytes=tool.max_read_bytes,
-            max_write_bytes=tool.max_write_bytes,
-        ),
-        shell=ShellPolicy(enabled=tool.shell_enabled, network=tool.shell_network, ports=tool.network_ports),
-        mcp=McpPolicy(enabled=tool.mcp_enabled, allowed_servers=tool.mcp_servers),
-        memory=MemoryPolicy(enabled=tool.memory_enabled),
-        image=ImagePolicy(enabled=tool.image_enabled, max_bytes=settings.image.max_bytes),
-        max_timeout_seconds=tool.max_timeout_seconds,
-        denied_tools=tool.denied,
-    )
+    return policy_of(policy_values({TOOL_PREFIX: settings.tool, IMAGE_PREFIX: settings.image}))
 
 
 def capabilities(

@@ -14,7 +14,7 @@ from interlock.gates.gate import CallContext
 from interlock.log.stream_appender import WritePrecondition
 from interlock.policy.authority import Authority, AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
-from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, meet_mcp, merge_tool_policies
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, meet, merge_tool_policies
 from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
@@ -201,5 +201,5 @@ def _allowed_servers(authority_inputs: AuthorityInputs, stored: ToolPolicy) -> f
     Other servers are stopped.
     """
     # Called before every turn, so only this part of the policies is merged.
-    merged = meet_mcp(authority_inputs.environment.mcp, stored.mcp)
+    merged = meet(authority_inputs.environment.mcp, stored.mcp)
     return frozenset() if merged.enabled is False else merged.allowed_servers

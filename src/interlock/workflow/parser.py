@@ -26,6 +26,7 @@ from interlock.agent.front_matter import DefinitionProblem, Header, read_headed_
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.text import safe_excerpt
 from interlock.core.validation_faults import describe_fault, key_path
+from interlock.policy.verdict import PolicyLayer
 from interlock.workflow.conditions import EdgeCondition, InvalidCondition, parse_condition
 from interlock.workflow.graph import (
     DEFAULT_MAX_STEPS,
@@ -248,6 +249,7 @@ def _workflow(name: str, parsed: _WorkflowTable, briefs: Mapping[str, StepBrief]
 
 
 class _StepHeader(Header):
+    layer = PolicyLayer.node
     agent: str | None = None
     mode: ToolMode | None = None
     outcomes: tuple[str, ...] = ()

@@ -162,6 +162,31 @@ def test_without_files_reading_is_refused_and_questions_stay(server, page, enter
     expect(task(page, asked).get_by_text("answered", exact=True)).to_be_visible()
 
 
+def test_a_group_of_tools_is_denied_and_the_choice_over_unknown_commands_is_made(server, page, enter):
+    go(page, "Settings")
+    denied = page.get_by_role("group", name="Denied tools")
+    denied.get_by_role("button", name="group:memory", exact=True).click()
+    expect(_effect(page).get_by_role("link", name="memory_search")).to_be_visible()
+    expect(_effect(page).get_by_role("link", name="memory_append")).to_be_visible()
+    choice = page.get_by_role("combobox", name="Commands that no rule names")
+    expect(choice).to_have_value("allow")
+    expect(choice).to_have_accessible_description(re.compile("deny refuses them"))
+    choice.select_option("deny")
+    changed = _effect(page).get_by_role("listitem").filter(has_text="Commands that no rule names")
+    expect(changed).to_contain_text(re.compile(r"allow changes to\s+deny"))
+    _save(page, "Save 2 changes")
+    tools = _stored(server)["tools"]
+    assert (tools["denied_tools"], tools["shell"]["unknown"]) == (["group:memory"], "deny")
+
+    chinese = enter(server, "#/settings", locale="zh-CN")
+    expect(chinese.get_by_role("combobox", name="没有规则提到的命令")).to_have_value("deny")
+    expect(chinese.get_by_role("option", name="拒绝")).to_be_attached()
+    chip = chinese.get_by_role("button", name="group:memory", exact=True)
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Reset all to defaults").click()
+    _save(page, "Save 2 changes")
+
+
 def test_two_people_do_not_overwrite_each_other_unseen(server, enter):
     mine, theirs = enter(server, "#/settings"), enter(server, "#/settings")
     mine.get_by_role("checkbox", name="Enable memory").uncheck()

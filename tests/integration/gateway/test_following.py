@@ -155,6 +155,19 @@ async def test_text_never_comes_before_what_led_to_it(open_harness):
     assert "text" not in order[: order.index("result")]
 
 
+async def test_a_result_is_told_once_although_the_model_gets_it_with_a_note(open_harness):
+    """A model that repeats a call is given its result with a hint, in place of the outcome's own."""
+    answers = [called(("current_time", {}), ids=f"again {number}") for number in range(2)]
+    async with answering(open_harness, *answers, said("Done.")) as harness:
+        client = await harness.connect()
+        session_id = await new_session(client)
+        frames = await client.talk(session_id, "look again and again")
+        transcript = await harness.runtime.sessions.transcript(session_id)
+    results = [frame["data"]["call_id"] for frame in frames if frame["type"] == "tool_result"]
+    assert len(results) == len(set(results)) == 2
+    assert '"note"' in [message.content for message in transcript if message.role == "tool"][-1]
+
+
 async def test_what_another_process_writes_is_told_too(harness, monkeypatch):
     client = await harness.connect()
     session_id = await new_session(client)

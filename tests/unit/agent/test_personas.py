@@ -23,8 +23,14 @@ from interlock.agent.front_matter import header_keys
 from interlock.config.modes import ToolMode
 from interlock.policy.authority import AuthorityCache, effective_policy
 from interlock.policy.authority_inputs import AuthorityInputs, Capabilities
-from interlock.policy.policy_fields import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
-from interlock.sessions.runtime_settings import StoredSettings, field_paths, flatten_document, to_document
+from interlock.policy.policy_fields import (
+    NO_RESTRICTION,
+    McpPolicy,
+    ToolPolicy,
+    merge_tool_policies,
+    to_document,
+)
+from interlock.sessions.runtime_settings import StoredSettings, field_paths, flatten_document
 from interlock.wiring import build_registry
 from tests.unit.gates.test_policy import is_no_wider, policies
 
@@ -160,6 +166,11 @@ def test_there_is_a_key_for_every_field_of_a_policy():
         (head("tools.denied_tools: [bash"), "3: tools.denied_tools must be a comma-separated list"),
         (head("tools.denied_tools: bash,"), "3: tools.denied_tools must be a comma-separated list"),
         (head("tools.denied_tools: write_fil"), "3: there is no tool write_fil; did you mean write_file?"),
+        (
+            head("tools.denied_tools: bash, group:medai"),
+            "3: tools.denied_tools: 'group:medai' names no group of tools; did you mean group:media?",
+        ),
+        (head("tools.shell.unknown: maybe"), "3: tools.shell.unknown: Input should be 'allow', 'ask' or"),
         ("---\ndescription: d\n---\n \n<!-- nobody -->\n", "4: the persona is missing"),
         ("---\ndescription: d\n---\nfine\n\x1b[2J", "5: contains the control character U+001B"),
         (b"---\ndescription: \xff\n---\np", "2: is not UTF-8 text"),

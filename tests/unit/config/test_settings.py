@@ -18,6 +18,7 @@ from interlock.config.settings_report import (
 from interlock.core.errors import ConfigurationError
 from interlock.db.driver import LONGEST_LEASE_SECONDS
 from interlock.sessions.runtime_settings import field_paths
+from interlock.wiring.authority_inputs import ceiling
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
@@ -265,3 +266,19 @@ def test_a_denial_that_could_deny_nothing_stops_the_start(monkeypatch, value):
     assert "TOOL_DENIED" in refused(monkeypatch, TOOL_DENIED=f"current_time, {value}")
     monkeypatch.setenv("TOOL_DENIED", "bash, fs.read, server__tool-1")
     assert load_settings().tool.denied == {"bash", "fs.read", "server__tool-1"}
+
+
+def test_a_group_or_an_effect_may_be_denied_and_an_unknown_one_stops_the_start(monkeypatch):
+    sentence = refused(monkeypatch, AUTONOUS_TOOL_DENIED="bash, group:medai")
+    assert sentence.startswith(
+        "AUTONOUS_TOOL_DENIED: 'group:medai' names no group of tools; did you mean group:media?"
+    )
+    monkeypatch.setenv("AUTONOUS_TOOL_DENIED", "group:media,effect:exec")
+    assert ceiling(load_settings()).denied_tools == {"group:media", "effect:exec"}
+
+
+@pytest.mark.parametrize("value", ["perhaps", "ALLOW", ""])
+def test_what_is_not_a_decision_is_refused_with_those_there_are(monkeypatch, value):
+    assert "TOOL_SHELL_UNKNOWN: it must be one of 'allow', 'ask' or 'deny'" in refused(
+        monkeypatch, TOOL_SHELL_UNKNOWN=value
+    )

@@ -9,7 +9,7 @@ from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
 from interlock.policy.policy_fields import NO_RESTRICTION
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.tool import PolicySwitch
+from interlock.tools.tool import Effect, PolicySwitch, ToolGroup
 from tests.harness.tools import DeclaredTool
 from tests.unit.gates.test_policy import policies
 
@@ -30,6 +30,8 @@ def tools(draw: st.DrawFn, name: str) -> DeclaredTool:
     return DeclaredTool(
         name,
         modes=draw(mostly(ALL_MODES, mode_sets)),
+        group=draw(mostly(ToolGroup.code, st.sampled_from(list(ToolGroup)))),
+        effect=draw(mostly(Effect.read, st.sampled_from(list(Effect)))),
         aliases=draw(st.sampled_from([(), (f"{name}.alias",)])),
         switches=draw(mostly(frozenset(), st.frozensets(st.sampled_from(list(PolicySwitch))))),
         needs=draw(st.frozensets(st.sampled_from(sorted(NEEDS)))),

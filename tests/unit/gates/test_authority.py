@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import orjson
 import pytest
@@ -12,24 +13,32 @@ from hypothesis import strategies as st
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.gates.gate import ClearedCall, ToolCall
-from interlock.policy.authority import AuthorityCache, canonical_form, compile_authority
+from interlock.policy.authority import (
+    AuthorityCache,
+    canonical_form,
+    compile_authority,
+    effective_policy,
+)
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
 from interlock.policy.policy_fields import (
+    FIELDS,
     FsPolicy,
     McpPolicy,
     MemoryPolicy,
     ShellPolicy,
     ToolPolicy,
     merge_tool_policies,
+    policy_of,
+    values_of,
 )
 from interlock.policy.verdict import AllowedTool, DeniedTool, PolicyLayer
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.tool import Effect, PolicySwitch, ToolGroup
+from interlock.tools.tool import Effect, PolicySwitch, ToolContext, ToolGroup
 from tests.harness.case_tables import each_row
 from tests.harness.log_capture import capture_logs
 from tests.harness.tools import DeclaredTool, UndeclaredTool, file_reader, judge_call
 from tests.unit.gates.situations import registries, situations
-from tests.unit.gates.test_policy import policies
+from tests.unit.gates.test_policy import VALUES, policies
 
 EVERY_MODE_OPEN = frozenset(ToolMode)
 
@@ -108,6 +117,36 @@ def answers(authority) -> tuple:
 def test_the_digest_changes_exactly_when_an_answer_does(registry, one, other):
     a, b = compile_authority(registry, one), compile_authority(registry, other)
     assert (a.digest == b.digest) is (answers(a) == answers(b))
+
+
+@given(situations, situations)
+def test_two_policies_have_the_same_digest_exactly_when_they_answer_the_same(one, other):
+    """Whatever the layers were: only what holds in the end is in the digest, and all of it."""
+    other = replace(other, mode=one.mode, capabilities=one.capabilities, limits=one.limits)
+    a, b = (compile_authority(ToolRegistry(), each) for each in (one, other))
+    assert (a.digest == b.digest) is (effective_policy(one) == effective_policy(other))
+
+
+@given(situations, st.data())
+def test_every_field_of_the_policy_is_part_of_the_digest(authority_inputs, data):
+    plain = replace(authority_inputs, agent=ToolPolicy(), node=ToolPolicy())
+    before = compile_authority(ToolRegistry(), plain)
+    for path, field in FIELDS.items():
+        narrower = policy_of({path: data.draw(VALUES[field.kind.editor])})
+        after = compile_authority(ToolRegistry(), replace(plain, node=narrower))
+        changed = values_of(after.policy)[path] != values_of(before.policy)[path]
+        assert (after.digest != before.digest) is changed, path
+
+
+@given(situations)
+def test_an_effective_policy_has_no_unset_field_and_may_be_said_aloud(authority_inputs):
+    """Setting what holds anyway changes nothing: not the answers, and so not the digest."""
+    policy = effective_policy(authority_inputs)
+    assert None not in values_of(policy).values()
+    again = replace(authority_inputs, node=merge_tool_policies(authority_inputs.node, policy))
+    assert effective_policy(again) == policy
+    one, other = (compile_authority(ToolRegistry(), each) for each in (authority_inputs, again))
+    assert one.digest == other.digest
 
 
 @given(st.permutations(["a", "b", "c"]))
@@ -226,6 +265,45 @@ def test_a_group_never_grants_anything(group, mode):
     assert isinstance(verdict(registry, "open", mode), AllowedTool)
     assert isinstance(verdict(registry, "closed", mode), DeniedTool)
     assert not registry.check_mode("closed", mode)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("group:memory", "its group memory is on the list of denied tools in the agent's policy"),
+        ("effect:read", "its effect read is on the list of denied tools in the agent's policy"),
+    ],
+)
+def test_a_tool_of_a_denied_group_or_effect_is_neither_exposed_nor_executed(registry, entry, reason):
+    registry.register(DeclaredTool("note", group=ToolGroup.memory, aliases=("memory.note",)))
+    registry.register(DeclaredTool("draw", group=ToolGroup.media, effect=Effect.special))
+    denied = ToolPolicy(denied_tools=frozenset({entry}), shell=ShellPolicy(enabled=True))
+    authority_inputs = AuthorityInputs(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN, agent=denied)
+    authority = compile_authority(registry, authority_inputs)
+    assert "note" not in authority.exposed
+    assert authority.verdict("memory.note").message == f"note is not available: {reason}"
+    assert "(tools.denied_tools)" in authority.verdict("note").next_action
+    assert isinstance(authority.verdict("draw"), AllowedTool)
+    refusal = judge_call(ToolCall("c", "memory.note", "{}"), authority, registry)
+    assert refusal.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+
+
+def test_a_tool_reads_the_effective_policy_from_its_context(registry):
+    seen = []
+    asking = policy_of({"shell.unknown": "ask"})
+    tool = DeclaredTool("asks")
+    tool.prepare = AsyncMock(side_effect=lambda _arguments, context: seen.append(context.policy))
+    registry.register(tool)
+    for node in (ToolPolicy(), asking, policy_of({"shell.unknown": "deny"})):
+        authority_inputs = AuthorityInputs(
+            mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN, agent=asking, node=node
+        )
+        authority = compile_authority(registry, authority_inputs)
+        judge_call(ToolCall("c", "asks", "{}"), authority, registry)
+        assert seen[-1] is authority.policy
+    assert [policy.shell.unknown for policy in seen] == ["ask", "ask", "deny"]
+    assert compile_authority(registry, AuthorityInputs(mode=ToolMode.chat)).policy.shell.unknown == "allow"
+    assert ToolContext.__dataclass_fields__["policy"].default.shell.unknown == "deny"
 
 
 def test_an_override_is_named_as_the_layer_that_decided(registry):

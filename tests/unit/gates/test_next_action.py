@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.config.tool import ToolSettings
+from interlock.config.settings_report import setting_names
 from interlock.policy.authority import compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs, Capabilities, ModeSwitching
-from interlock.policy.policy_fields import FsPolicy, ToolPolicy
-from interlock.policy.verdict import ENVIRONMENT_NAMES, AllowedTool, DeniedTool, ModeSwitchMethod
+from interlock.policy.policy_fields import FIELDS, FsPolicy, ToolPolicy, setting_name
+from interlock.policy.verdict import AllowedTool, DeniedTool, ModeSwitchMethod, PolicyLayer
+from interlock.sessions.runtime_settings import field_paths
 from interlock.tools.registry import ToolRegistry
 from tests.harness.tools import DeclaredTool, file_reader
 from tests.unit.gates.situations import registries, situations
@@ -150,7 +151,5 @@ def test_a_folder_that_is_missing_is_opened_with_the_mode_where_that_can_be_done
 
 
 def test_the_settings_that_are_named_exist():
-    prefix = ToolSettings.model_config["env_prefix"]
-    assert set(ENVIRONMENT_NAMES.values()) <= {
-        f"{prefix}{name}".upper() for name in ToolSettings.model_fields
-    }
+    known = {*setting_names(), *field_paths()}
+    assert {setting_name(layer, path) for layer in PolicyLayer for path in FIELDS} <= known

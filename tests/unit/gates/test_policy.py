@@ -1,6 +1,7 @@
 """The merge is a meet: Hypothesis looks for a counter-example (S4-API5 to API8, S4-G1, S4-T1)."""
 
 import itertools
+import re
 from functools import reduce
 
 import pytest
@@ -8,61 +9,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from interlock.config.modes import Effect, ToolGroup
 from interlock.policy.policy_fields import (
+    FIELDS,
     NO_RESTRICTION,
     FsPolicy,
     McpPolicy,
-    PolicyPart,
     ShellPolicy,
     ToolPolicy,
     merge_tool_policies,
+    policy_of,
+    to_document,
+    values_of,
 )
 
-switches = st.none() | st.booleans()
-limits = st.none() | st.integers(1, 5) | st.integers(600_000, 600_005)
-names = st.frozensets(st.sampled_from(["a", "b", "c"]))
-policies = st.builds(
-    lambda fs, read, write, shell, net, ports, mcp, servers, memory, image, size, time, denied: ToolPolicy(
-        fs={"enabled": fs, "max_read_bytes": read, "max_write_bytes": write},
-        shell={"enabled": shell, "network": net, "ports": ports},
-        mcp={"enabled": mcp, "allowed_servers": servers},
-        memory={"enabled": memory},
-        image={"enabled": image, "max_bytes": size},
-        max_timeout_seconds=time,
-        denied_tools=denied,
-    ),
-    *(switches, limits, limits, switches, switches),
-    st.none() | st.frozensets(st.integers(1, 3)),
-    switches,
-    st.none() | names,
-    *(switches, switches, limits, st.none() | st.integers(1, 5), names),
-)
+# Values of each kind that meet in every way: of a new kind, none could be drawn.
+VALUES = {
+    "switch": st.booleans(),
+    "bytes": st.integers(1, 5) | st.integers(600_000, 600_005),
+    "seconds": st.integers(1, 5).map(float),
+    "ports": st.frozensets(st.integers(1, 3)),
+    "servers": st.frozensets(st.sampled_from(["a", "b", "c"])),
+    "tools": st.frozensets(st.sampled_from(["a", "b", "c", "group:media", "effect:special"])),
+    "choice": st.sampled_from(["allow", "ask", "deny"]),
+}
+policies = st.fixed_dictionaries(
+    {path: st.just(field.kind.unset) | VALUES[field.kind.editor] for path, field in FIELDS.items()}
+).map(policy_of)
 
-
-def leaves(policy: PolicyPart, path: str = "") -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name in type(policy).model_fields:
-        value = getattr(policy, name)
-        if isinstance(value, PolicyPart):
-            found |= leaves(value, f"{path}{name}.")
-        else:
-            found[f"{path}{name}"] = value
-    return found
+ORDER = ["deny", "ask", "allow"]
 
 
 def is_no_wider(tighter: ToolPolicy, wider: ToolPolicy) -> bool:
     """Said without the merge: every single answer of `tighter` is at most that of `wider`."""
-    for (path, a), b in zip(leaves(tighter).items(), leaves(wider).values(), strict=True):
-        if path == "denied_tools":
-            if not a >= b:
-                return False
-        elif b is not None:
-            if a is None:
-                return False
-            if isinstance(a, frozenset) and not a <= b:
-                return False
-            if not isinstance(a, frozenset) and a > b:
-                return False
+    for (path, a), b in zip(values_of(tighter).items(), values_of(wider).values(), strict=True):
+        match FIELDS[path].kind.editor, a, b:
+            case "tools", _, _:
+                fits = a >= b
+            case _, _, None:
+                fits = True
+            case _, None, _:
+                fits = False
+            case "choice", _, _:
+                fits = ORDER.index(a) <= ORDER.index(b)
+            case _:
+                # Sets are compared as subsets, and off is less than on.
+                fits = a <= b
+        if not fits:
+            return False
     return True
 
 
@@ -95,18 +89,28 @@ def test_it_is_the_greatest_that_is_no_wider_than_both(a, b, c):
         assert is_no_wider(c, merge_tool_policies(a, b))
 
 
-def test_every_field_takes_part_in_the_merge():
-    full = ToolPolicy(
-        fs={"enabled": True, "max_read_bytes": 1, "max_write_bytes": 2},
-        shell={"enabled": True, "network": True, "ports": [1]},
-        mcp={"enabled": True, "allowed_servers": ["a"]},
-        memory={"enabled": True},
-        image={"enabled": True, "max_bytes": 4},
-        max_timeout_seconds=3,
-        denied_tools=["a"],
-    )
-    assert all(value not in (None, frozenset()) for value in leaves(full).values())
-    assert merge_tool_policies(NO_RESTRICTION, full) == full
+@given(st.data())
+def test_every_field_takes_part_in_the_merge(data):
+    for path, field in FIELDS.items():
+        value = data.draw(
+            VALUES[field.kind.editor].filter(lambda value, kind=field.kind: value != kind.unset)
+        )
+        alone = policy_of({path: value})
+        assert values_of(merge_tool_policies(NO_RESTRICTION, alone))[path] == value, path
+        assert values_of(merge_tool_policies(alone, NO_RESTRICTION))[path] == value, path
+
+
+@given(policies, policies)
+def test_policies_have_the_same_document_exactly_when_they_are_the_same(a, b):
+    """The digest is of this document; the order of a set must not matter, and no field may be missing."""
+    assert (to_document(a) == to_document(b)) is (a == b)
+    assert ToolPolicy.model_validate(to_document(a)) == a
+
+
+def test_the_order_of_a_set_is_not_part_of_the_document():
+    ports = [8080, 80, 443, 65535, 3000, 22]
+    first, second = (policy_of({"shell.ports": frozenset(each)}) for each in (ports, ports[::-1]))
+    assert to_document(first)["shell"]["ports"] == sorted(ports) == to_document(second)["shell"]["ports"]
 
 
 def test_switches_and_limits_and_servers_by_example():
@@ -120,6 +124,12 @@ def test_switches_and_limits_and_servers_by_example():
     merged = merge_tool_policies(system, agent)
     assert merged.fs == FsPolicy(enabled=False, max_read_bytes=100, max_write_bytes=7)
     assert merged.mcp.allowed_servers == frozenset("b")
+
+
+@pytest.mark.parametrize(("one", "other"), [(a, b) for a in ORDER for b in ORDER])
+def test_of_two_decisions_the_stricter_holds(one, other):
+    layers = [policy_of({"shell.unknown": value}) for value in (one, other)]
+    assert merge_tool_policies(*layers).shell.unknown == ORDER[min(map(ORDER.index, (one, other)))]
 
 
 def test_an_agent_cannot_switch_on_what_the_system_switched_off():
@@ -146,3 +156,44 @@ def test_an_agent_cannot_switch_on_what_the_system_switched_off():
 def test_a_policy_that_is_not_understood_is_refused(document):
     with pytest.raises(ValidationError):
         ToolPolicy.model_validate(document)
+
+
+# -- groups and effects where tools can be named ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "denies", "named"),
+    [
+        ("group:media", ("generate", ToolGroup.media, Effect.special), "its group media is"),
+        ("GROUP:Media", ("generate", ToolGroup.media, Effect.special), "its group media is"),
+        ("effect:exec", ("bash", ToolGroup.code, Effect.exec), "its effect exec is"),
+        ("bash", ("Bash", ToolGroup.code, Effect.exec), "it is"),
+    ],
+)
+def test_a_group_or_an_effect_denies_every_tool_that_has_it(entry, denies, named):
+    name, group, effect = denies
+    policy = ToolPolicy(denied_tools=frozenset({entry}))
+    assert policy.denial_of([name], group, effect) == named
+    assert policy.denial_of(["read_file"], ToolGroup.world, Effect.read) is None
+
+
+@pytest.mark.parametrize("entry", ["media", "exec", "groupmedia"])
+def test_without_its_prefix_it_is_the_name_of_a_tool(entry):
+    policy = ToolPolicy(denied_tools=frozenset({entry}))
+    assert policy.denial_of(["bash"], ToolGroup.media, Effect.exec) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("group:medai", "'group:medai' names no group of tools; did you mean group:media?"),
+        ("Effect:execute", "'Effect:execute' names no effect of tools; did you mean effect:exec?"),
+        ("group:", "names no group of tools"),
+        ("group:exec", "names no group of tools"),
+        ("group: media", "did you mean group:media?"),
+        ("a b", "'a b' is not a valid tool name"),
+    ],
+)
+def test_a_group_or_an_effect_that_does_not_exist_is_refused(entry, problem):
+    with pytest.raises(ValidationError, match=re.escape(problem)):
+        ToolPolicy(denied_tools=frozenset({entry}))

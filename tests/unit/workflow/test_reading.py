@@ -132,6 +132,11 @@ def test_a_graph_that_cannot_work_is_told(tmp_path, more, told):
             "---\ntools.denied_tools: bsh\n---\nDo.\n",
             "there is no tool bsh; did you mean bash?",
         ),
+        (
+            "build.md",
+            "---\ntools.denied_tools: effect:exe\n---\nDo.\n",
+            "build.md:2: tools.denied_tools: 'effect:exe' names no effect of tools",
+        ),
         ("build.md", "---\nx: y\ntools.fs.enabled: no\n---\nDo.\n", "build.md:3: tools.fs.enabled must be"),
         ("build.md", "---\nagnt: coder\n---\nDo.\n", "there is no key agnt; did you mean agent?"),
         ("build.md", "---\nagent: coder\n", "build.md:1: has front matter without an end"),

@@ -9,8 +9,8 @@ from interlock.gateway.methods.base import Identifier, Method, MethodCall
 from interlock.gateway.methods.sessions import mode_of
 from interlock.gateway.protocol import MethodParams, NoParams
 from interlock.gateway.services import GatewayServices, Json
-from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
-from interlock.sessions.runtime_settings import StoredSettings, to_document
+from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, form_description, to_document
+from interlock.sessions.runtime_settings import StoredSettings
 
 
 class SettingsPatchParams(MethodParams):
@@ -35,6 +35,7 @@ async def get_settings(call: MethodCall[NoParams]) -> Json:
         "settings": to_document(current.settings),
         "defaults": to_document(StoredSettings()),
         "ceiling": {"tools": to_document(call.services.about.ceiling)},
+        "form": form_description(),
     }
 
 

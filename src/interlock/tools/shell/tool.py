@@ -329,7 +329,7 @@ def _check_command(command: str, place: ResolvedPath, context: ToolContext) -> N
         *(command, place.path),
         mode=context.mode.value,
         agent=context.agent,
-        unknown=Decision.allow,
+        unknown=Decision(context.policy.shell.unknown or Decision.allow),
     )
     if verdict is not None:
         raise ToolError(ErrorCode.COMMAND_DENIED, verdict.message, verdict.next_action)

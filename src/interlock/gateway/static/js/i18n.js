@@ -63,7 +63,19 @@ export function onLanguageChange(fn) {
 export function t(key, values = {}) {
   let text = TEXTS[current][key] ?? TEXTS.en[key] ?? key;
   if (Array.isArray(text)) text = text[values.n === 1 ? 0 : 1];
+  return filled(text, values);
+}
+
+function filled(text, values) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+/**
+ * A text that the server gives in every language of the page.
+ * @param {{en: string, zh: string}} texts @param {Record<string, unknown>} [values] @returns {string}
+ */
+export function inLanguage(texts, values = {}) {
+  return filled(texts[current], values);
 }
 
 /** What the server wrote in English, in the language of the page as far as it is known. @param {string} [text] */

@@ -2,8 +2,8 @@
 import { html, nothing } from 'lit';
 import { api } from './api.js';
 import { PageElement } from './page-element.js';
-import { formatNumber, t } from './i18n.js';
-import { changes, complaints, FIELDS, formValues, GROUPS, isDefault, mistakes, patchOf } from './views/settings-form.js';
+import { formatNumber, inLanguage, t } from './i18n.js';
+import { changes, complaints, controlId, fieldsOf, formValues, isDefault, mistakes, patchOf } from './views/settings-form.js';
 import { renderChanges } from './views/settings-changes.js';
 import { renderField } from './views/settings-fields.js';
 import { debounced, icon, loading, problem, time } from './views/components.js';
@@ -56,7 +56,7 @@ class SettingsView extends PageElement {
   disconnectedCallback() {
     super.disconnectedCallback();
     if (!this.stored) return;
-    kept = this.#changes().length || Object.keys(mistakes(this.form)).length
+    kept = this.#changes().length || Object.keys(mistakes(this.#fields(), this.form)).length
       ? { form: this.form, version: this.stored.version } : null;
   }
 
@@ -66,7 +66,7 @@ class SettingsView extends PageElement {
       this.failed = null;
       this.stored = stored;
       this.matrix = matrix;
-      this.form = kept?.form ?? formValues(stored.settings);
+      this.form = kept?.form ?? this.#values(stored.settings);
       if (kept && kept.version !== stored.version) this.said = { kind: 'warn', text: t('settings.draft_older') };
       kept = null;
       this.#look();
@@ -110,7 +110,7 @@ class SettingsView extends PageElement {
       this.newer = found;
       return;
     }
-    await this.#take(found, formValues(found.settings));
+    await this.#take(found, this.#values(found.settings));
     this.said = { kind: 'info', text: t('settings.changed_elsewhere', { version: found.version, who: this.#author() }) };
   }
 
@@ -130,11 +130,19 @@ class SettingsView extends PageElement {
   /** Theirs, with what was changed here put on top of it. */
   #onTop() {
     const mine = Object.fromEntries(this.#changes().map(({ field: { path } }) => [path, this.form[path]]));
-    this.#take(this.newer, { ...formValues(this.newer.settings), ...mine });
+    this.#take(this.newer, { ...this.#values(this.newer.settings), ...mine });
+  }
+
+  #fields() {
+    return fieldsOf(this.stored.form);
+  }
+
+  #values(document) {
+    return formValues(this.#fields(), document);
   }
 
   #changes() {
-    return this.stored ? changes(this.form, this.stored.settings, this.stored.defaults) : [];
+    return this.stored ? changes(this.#fields(), this.form, this.stored.settings, this.stored.defaults) : [];
   }
 
   #set(path, value) {
@@ -168,14 +176,14 @@ class SettingsView extends PageElement {
       this.fault = error;
       return;
     }
-    const { '': rest, ...wrong } = complaints(error.message);
+    const { '': rest, ...wrong } = complaints(this.#fields(), error.message);
     this.wrong = wrong;
     if (rest) this.fault = Object.assign(new Error(rest), { code: '' });
   }
 
   async #save(event) {
     event?.preventDefault();
-    const local = mistakes(this.form);
+    const local = mistakes(this.#fields(), this.form);
     if (Object.keys(local).length) {
       this.#toFirstMistake(local);
       return;
@@ -186,7 +194,7 @@ class SettingsView extends PageElement {
     this.#look.cancel();
     try {
       const { version, settings } = await api.request('settings.update', { patch: patchOf(list) });
-      await this.#take({ ...this.stored, version, settings }, formValues(settings));
+      await this.#take({ ...this.stored, version, settings }, this.#values(settings));
       this.preview = null;
       this.said = { kind: 'ok', text: t('settings.saved', { version }) };
       this.#whoWasIt();
@@ -201,22 +209,22 @@ class SettingsView extends PageElement {
   async #toFirstMistake(found) {
     this.requestUpdate();
     await this.updateComplete;
-    const first = FIELDS.find(({ path }) => path in found);
+    const first = this.#fields().find(({ path }) => path in found);
     if (first) {
-      const field = /** @type {HTMLElement} */ (this.querySelector(`#${first.id}`));
+      const field = /** @type {HTMLElement} */ (this.querySelector(`#${controlId(first)}`));
       field?.focus();
     }
   }
 
   #defaults() {
-    this.form = formValues(this.stored.defaults);
+    this.form = this.#values(this.stored.defaults);
     this.wrong = {};
     this.said = null;
     this.#look();
   }
 
   #discard() {
-    this.form = formValues(this.stored.settings);
+    this.form = this.#values(this.stored.settings);
     this.wrong = {};
     this.said = null;
     this.#look();
@@ -247,12 +255,12 @@ class SettingsView extends PageElement {
 
   #body() {
     const list = this.#changes();
-    const local = mistakes(this.form);
+    const local = mistakes(this.#fields(), this.form);
     const wrong = { ...this.wrong, ...Object.fromEntries(Object.entries(local).map(([path, key]) => [path, t(key)])) };
     return html`
       ${this.newer ? this.#conflict() : nothing}
       <form class="v-settings" novalidate @submit=${this.#save}>
-        <div class="v-settings-fields">${GROUPS.map((group) => this.#group(group, wrong))}</div>
+        <div class="v-settings-fields">${this.stored.form.map((group) => this.#group(group, wrong))}</div>
         <aside class="v-settings-side card ${list.length || this.said ? '' : 'is-idle'}" aria-labelledby="settings-effect">
           <h2 id="settings-effect">${t('settings.effect')}</h2>
           ${renderChanges({ list, wrong, before: this.matrix, after: this.preview, fault: this.fault })}
@@ -263,8 +271,8 @@ class SettingsView extends PageElement {
 
   #group(group, wrong) {
     return html`<fieldset class="card v-group" aria-describedby="settings-group-${group.id}">
-      <legend><h2>${t(`settings.group.${group.id}`)}</h2></legend>
-      <p class="hint" id="settings-group-${group.id}">${t(`settings.group.${group.id}.hint`)}</p>
+      <legend><h2>${inLanguage(group.label)}</h2></legend>
+      <p class="hint" id="settings-group-${group.id}">${inLanguage(group.hint)}</p>
       ${group.fields.filter(({ within }) => !within || this.form[within]).map((field) =>
         renderField(field, {
           raw: this.form[field.path],
@@ -281,7 +289,7 @@ class SettingsView extends PageElement {
 
   #actions(list, wrong) {
     const bad = Object.keys(wrong).length;
-    const atDefaults = isDefault(this.form, this.stored.defaults);
+    const atDefaults = isDefault(this.#fields(), this.form, this.stored.defaults);
     return html`<div class="v-actions">
       <div role="status" class="v-said">${this.said ? html`<p class="notice ${this.said.kind}">
         ${icon(this.said.kind === 'ok' ? 'check' : 'info')}<span>${this.said.text}</span></p>` : nothing}</div>
@@ -303,7 +311,7 @@ class SettingsView extends PageElement {
         <p><strong>${t('settings.conflict', { version, who: this.#author() })}</strong> ${t('settings.conflict_hint')}</p>
         <div class="row wrap">
           <button type="button" class="btn" @click=${this.#onTop}>${t('settings.conflict_mine')}</button>
-          <button type="button" class="btn" @click=${() => this.#take(this.newer, formValues(this.newer.settings))}>
+          <button type="button" class="btn" @click=${() => this.#take(this.newer, this.#values(this.newer.settings))}>
             ${t('settings.conflict_theirs')}</button>
         </div>
       </div>

@@ -95,11 +95,14 @@ const VERDICTS = [
 /** Why a tool is switched off, or cannot work here (gates/offline.py, wiring/situation.py, sandbox/choice.py). */
 const REASONS = [
   ['it is on the list of denied tools', '它在禁止的工具之列'],
+  ['its group {group} is on the list of denied tools', '它的分组 {group} 在禁止的工具之列'],
+  ['its effect {effect} is on the list of denied tools', '它的效果 {effect} 在禁止的工具之列'],
   ['fs tools are switched off', '文件工具已关闭'],
   ['shell tools are switched off', '命令工具已关闭'],
   ['memory tools are switched off', '记忆工具已关闭'],
   ['image tools are switched off', '图片工具已关闭'],
   ['mcp tools are switched off', 'MCP 工具已关闭'],
+  ['{group} tools are switched off', '{group} 工具已关闭'],
   ['the network is switched off', '网络已关闭'],
   ['what it runs connects to ports that are closed here ({ports})', '它运行的程序要连接此处未开放的端口（{ports}）'],
   ['the MCP server {server} is not allowed', 'MCP 服务器 {server} 不在允许之列'],

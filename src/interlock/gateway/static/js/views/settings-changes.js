@@ -1,9 +1,9 @@
 /** "Preview": the fields that differ, and the cells of the matrix that change. */
 import { html, nothing } from 'lit';
-import { t, translated } from '../i18n.js';
+import { inLanguage, t, translated } from '../i18n.js';
 import { icon, joined, problem } from './components.js';
 import { differences } from './policy-matrix-data.js';
-import { amount } from './settings-fields.js';
+import { amount, chosen } from './settings-fields.js';
 
 export function renderChanges({ list, wrong, before, after, fault }) {
   if (fault) return problem(fault);
@@ -12,15 +12,17 @@ export function renderChanges({ list, wrong, before, after, fault }) {
   return html`
     <ul class="v-changes">
       ${list.map(({ field, from, to }) => html`<li>
-        <span>${t(`settings.f.${field.path}`)}</span>
-        <span class="v-fromto"><del>${said(field.type, from)}</del> ${icon('arrow')}<span class="sr-only">${t('settings.becomes')}</span>
-          <ins>${said(field.type, to)}</ins></span>
+        <span>${inLanguage(field.label)}</span>
+        <span class="v-fromto"><del>${said(field, from)}</del> ${icon('arrow')}<span class="sr-only">${t('settings.becomes')}</span>
+          <ins>${said(field, to)}</ins></span>
       </li>`)}
     </ul>
     <div aria-live="polite">${after && before ? effect(differences(before, after)) : nothing}</div>`;
 }
 
-function said(type, value) {
+function said(field, value) {
+  const { type } = field;
+  if (type === 'choice') return chosen(field, value);
   if (type === 'switch') return t(value ? 'settings.on' : 'settings.off');
   if (type === 'tools') return value?.length ? joined(value) : t('settings.none');
   if (type === 'servers') return value ? joined(value) || t('settings.none') : t('settings.unset');

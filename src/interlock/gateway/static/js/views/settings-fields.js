@@ -1,17 +1,18 @@
 /** One field of the settings: its control, its default, and what the operator allows. */
 import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
-import { formatBytes, formatNumber, t } from '../i18n.js';
+import { formatBytes, formatNumber, inLanguage, t } from '../i18n.js';
 import { icon, joined } from './components.js';
 import { formatLimits } from './policy-matrix-data.js';
-import { ceilingAt, parsed, shown, valueAt } from './settings-form.js';
+import { ceilingAt, controlId, parsed, shown, valueAt } from './settings-form.js';
 
 /**
- * @param {import('./settings-form.js').Field & {id: string}} field
+ * @param {import('./settings-form.js').Field} described
  * @param {{raw: any, stored: any, wrong?: string, tools: any[], servers: string[], limits: any, set: (value: any) => void}} state
  */
-export function renderField(field, state) {
-  const draw = { switch: toggle, tools, servers }[field.type] ?? line;
+export function renderField(described, state) {
+  const field = { ...described, id: controlId(described) };
+  const draw = { switch: toggle, choice, tools, servers }[field.type] ?? line;
   const limit = ceilingAt(state.stored.ceiling, field.path);
   const isTouched = state.raw !== shown(field.type, valueAt(state.stored.settings, field.path));
   return draw(field, { ...state, limit, isTouched, initial: valueAt(state.stored.defaults, field.path) });
@@ -20,8 +21,13 @@ export function renderField(field, state) {
 /** As the server takes it. */
 const SERVER_ID = /^[a-z0-9-]{1,20}$/;
 
-const label = (field) => t(`settings.f.${field.path}`);
-const hint = (field, limits) => t(`settings.f.${field.path}.hint`, formatLimits(limits));
+const label = (field) => inLanguage(field.label);
+const hint = (field, limits) => inLanguage(field.hint, formatLimits(limits));
+
+/** The words for a choice. */
+export function chosen(field, value) {
+  return inLanguage(field.choices.find((each) => each.value === value)?.label ?? { en: value, zh: value });
+}
 
 function toggle(field, { raw, initial, limit, limits, isTouched, wrong, set }) {
   return html`<div class="v-field">
@@ -62,9 +68,42 @@ function line(field, { raw, initial, limit, limits, isTouched, wrong, set }) {
   </div>`;
 }
 
+function choice(field, { raw, initial, limit, limits, isTouched, wrong, set }) {
+  const order = field.choices.map(({ value }) => value);
+  const isBeyond = limit !== null && order.indexOf(raw) < order.indexOf(limit);
+  return html`<div class="v-field">
+    <div class="v-line">
+      <label class="v-label" for=${field.id}>${label(field)}</label>
+      <span class="badge">${t('settings.default', { value: chosen(field, initial) })}</span>
+    </div>
+    <div class="v-input">
+      <select id=${field.id} aria-describedby="${field.id}-hint" aria-invalid=${wrong ? 'true' : nothing}
+        .value=${live(raw)} @change=${(event) => set(event.target.value)}>
+        ${order.map((value) => html`<option value=${value} ?selected=${value === raw}>${chosen(field, value)}</option>`)}
+      </select>
+    </div>
+    <div id="${field.id}-hint" class="v-under">
+      <p class="hint">${hint(field, limits)}</p>
+      ${limit === null ? nothing : ceiling(
+        t(isBeyond ? 'settings.ceiling.choice_beyond' : 'settings.ceiling.choice', { limit: chosen(field, limit) }),
+        isBeyond && isTouched,
+      )}
+      ${mistake(wrong)}
+    </div>
+  </div>`;
+}
+
+/** The groups and effects that tools have, as they are named in the list of denied tools. */
+function kindsOf(known) {
+  const all = (name) => [...new Set(known.map((tool) => `${name}:${tool[name]}`))].sort();
+  return [...all('group'), ...all('effect')];
+}
+
 function tools(field, { raw, limit, limits, wrong, tools: known, set }) {
   const locked = new Set(limit ?? []);
-  const names = [...new Set([...known.map((tool) => tool.name), ...raw, ...locked])].sort();
+  const kinds = kindsOf(known);
+  const names = [...new Set([...known.map((tool) => tool.name), ...raw, ...locked])]
+    .filter((name) => !kinds.includes(name)).sort().concat(kinds);
   const turn = (name) => set(raw.includes(name) ? raw.filter((other) => other !== name) : [...raw, name].sort());
   return html`<div class="v-field" role="group" aria-labelledby="${field.id}-label" aria-describedby="${field.id}-hint">
     <div class="v-line">

@@ -1,28 +1,21 @@
-/** The fields of Settings → Tools: what stands in them, what it means, and the patch that stores it. */
+/** The values of Settings → Tools: what their controls show, what was entered, and the patch that stores it. */
 
-/** @typedef {{path: string, id: string, type: 'switch'|'bytes'|'seconds'|'ports'|'tools'|'servers', within?: string}} Field */
+/**
+ * A field as the server describes it (settings.get, `form`). `within` is the switch without which it is not shown.
+ * @typedef {{path: string, type: 'switch'|'bytes'|'seconds'|'ports'|'tools'|'servers'|'choice', label: Text, hint: Text,
+ *   within: string|null, choices: {value: string, label: Text}[]}} Field
+ * @typedef {{en: string, zh: string}} Text
+ */
 
-const field = (path, type) => ({ path: `tools.${path}`, type, id: `setting-${path.replaceAll(/[._]/g, '-')}` });
+/** All fields of a form. @returns {Field[]} */
+export function fieldsOf(form) {
+  return form.flatMap((group) => group.fields);
+}
 
-export const GROUPS = [
-  {
-    id: 'fs',
-    fields: [
-      field('fs.enabled', 'switch'), field('fs.max_read_bytes', 'bytes'), field('fs.max_write_bytes', 'bytes'),
-    ],
-  },
-  { id: 'shell', fields: [field('shell.enabled', 'switch'), field('shell.network', 'switch'), field('shell.ports', 'ports')] },
-  { id: 'memory', fields: [field('memory.enabled', 'switch')] },
-  { id: 'image', fields: [field('image.enabled', 'switch'), field('image.max_bytes', 'bytes')] },
-  {
-    id: 'mcp',
-    // The list means something only where the switch is on.
-    fields: [field('mcp.enabled', 'switch'), { ...field('mcp.allowed_servers', 'servers'), within: 'tools.mcp.enabled' }],
-  },
-  { id: 'calls', fields: [field('max_timeout_seconds', 'seconds'), field('denied_tools', 'tools')] },
-];
-/** @type {Field[]} */
-export const FIELDS = GROUPS.flatMap((group) => group.fields);
+/** The id of a field's control. */
+export function controlId({ path }) {
+  return `setting-${path.replace(/^tools\./, '').replaceAll(/[._]/g, '-')}`;
+}
 
 export function valueAt(document, path) {
   return path.split('.').reduce((value, step) => value?.[step], document) ?? null;
@@ -43,8 +36,8 @@ export function shown(type, value) {
   return value === null || value === undefined ? '' : String(value);
 }
 
-export function formValues(document) {
-  return Object.fromEntries(FIELDS.map(({ path, type }) => [path, shown(type, valueAt(document, path))]));
+export function formValues(fields, document) {
+  return Object.fromEntries(fields.map(({ path, type }) => [path, shown(type, valueAt(document, path))]));
 }
 
 const UNITS = { '': 1, b: 1, k: 1024, kb: 1024, kib: 1024, m: 1024 ** 2, mb: 1024 ** 2, mib: 1024 ** 2, g: 1024 ** 3, gb: 1024 ** 3, gib: 1024 ** 3 };
@@ -54,7 +47,7 @@ const UNITS = { '': 1, b: 1, k: 1024, kb: 1024, kib: 1024, m: 1024 ** 2, mb: 102
  * @returns {{value?: unknown, empty?: boolean, wrong?: string}} `wrong` is the key of a text
  */
 export function parsed(type, raw) {
-  if (type === 'switch' || type === 'tools') return { value: raw };
+  if (type === 'switch' || type === 'tools' || type === 'choice') return { value: raw };
   if (type === 'servers') return raw ? { value: raw } : { empty: true };
   const text = raw.trim();
   if (!text) return { empty: true };
@@ -80,9 +73,9 @@ const same = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
  * What differs from the stored settings.
  * @returns {{field: Field, from: unknown, to: unknown, send: unknown}[]}
  */
-export function changes(form, stored, defaults) {
+export function changes(fields, form, stored, defaults) {
   const list = [];
-  for (const item of FIELDS) {
+  for (const item of fields) {
     const { value, empty, wrong } = parsed(item.type, form[item.path]);
     if (wrong) continue;
     const from = valueAt(stored, item.path);
@@ -94,16 +87,16 @@ export function changes(form, stored, defaults) {
   return list;
 }
 
-export function isDefault(form, defaults) {
-  return FIELDS.every(({ path, type }) => {
+export function isDefault(fields, form, defaults) {
+  return fields.every(({ path, type }) => {
     const { value, empty, wrong } = parsed(type, form[path]);
     return empty || (!wrong && same(shown(type, value), shown(type, valueAt(defaults, path))));
   });
 }
 
-export function mistakes(form) {
+export function mistakes(fields, form) {
   const found = {};
-  for (const { path, type } of FIELDS) {
+  for (const { path, type } of fields) {
     const { wrong } = parsed(type, form[path]);
     if (wrong) found[path] = wrong;
   }
@@ -123,11 +116,11 @@ export function patchOf(list) {
 }
 
 /** The server's words, each at its field: "tools.fs.max_read_bytes: …; …". The rest is under ''. */
-export function complaints(message) {
+export function complaints(fields, message) {
   const found = {};
   for (const part of String(message).split(/;\s+(?=tools\.)/)) {
     const match = /^(tools\.[\w.]+):\s*([\s\S]*)$/.exec(part);
-    const known = match && FIELDS.find(({ path }) => match[1] === path || match[1].startsWith(`${path}.`));
+    const known = match && fields.find(({ path }) => match[1] === path || match[1].startsWith(`${path}.`));
     const key = known?.path ?? '';
     found[key] = [found[key], known ? match[2] : part].filter(Boolean).join(' ');
   }
