@@ -375,7 +375,7 @@ def _tool(entry: Any) -> str:
         ("needs", ", ".join(sorted(tool.needs))),
         ("also called", ", ".join(tool.aliases)),
     ]
-    schema = json.dumps(entry.schema, indent=2, ensure_ascii=False)
+    schema = json.dumps(entry.parser.schema, indent=2, ensure_ascii=False)
     table = _table(("", ""), [(name, text) for name, text in facts if text])
     return "\n\n".join([f"## {tool.name}", tool.description, table, f"```json\n{schema}\n```"])
 

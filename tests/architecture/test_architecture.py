@@ -152,7 +152,7 @@ def test_every_tool_is_documented_with_its_aliases_and_arguments():
         tool = entry.tool
         assert f"\n### {tool.name}\n" in text
         section = text.split(f"\n### {tool.name}\n")[1].split("\n### ")[0]
-        missing = [name for name in entry.schema["properties"] if f"`{name}`" not in section]
+        missing = [name for name in entry.parser.schema["properties"] if f"`{name}`" not in section]
         assert missing == [], tool.name
         assert all(f"`{alias}`" in text for alias in tool.aliases), tool.name
 

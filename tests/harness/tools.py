@@ -10,7 +10,16 @@ from interlock.gates.gate import CallContext, ClearedCall, Refusal, ToolCall, ju
 from interlock.policy.authority import Authority
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.tool import (
+    BaseTool,
+    Effect,
+    ExternalCode,
+    PolicySwitch,
+    TimeLimit,
+    ToolContext,
+    ToolGroup,
+    ToolMode,
+)
 
 _ELSEWHERE = ThreadPoolExecutor(1)
 
@@ -77,16 +86,19 @@ class DeclaredTool(UndeclaredTool):
     aliases = property(lambda self: self._aliases)
     switches = property(lambda self: self._switches)
     needs = property(lambda self: self._needs)
-    mcp_server = property(lambda self: self._server)
     effect = property(lambda self: self._effect)
+
+    @property
+    def external(self) -> ExternalCode | None:
+        return ExternalCode(server=self._server) if self._server is not None else None
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         if self._refusal is not None:
             raise self._refusal
         return arguments
 
-    def timeout_seconds(self, arguments, limits):
-        return self._seconds or limits.timeout_seconds
+    def time_limit(self, arguments, limits):
+        return TimeLimit(self._seconds or limits.timeout_seconds)
 
     async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
         arguments = prepared

@@ -12,7 +12,19 @@ from pydantic import Field
 
 from interlock import embed
 from interlock.core.errors import ConfigurationError
-from interlock.embed import ErrorCode, ModeNotOpen, ToolError, ToolResult, open_gates, tool
+from interlock.embed import (
+    Effect,
+    ErrorCode,
+    ModeNotOpen,
+    ToolArguments,
+    ToolContext,
+    ToolError,
+    ToolMode,
+    ToolResult,
+    TypedTool,
+    open_gates,
+    tool,
+)
 from tests.harness.log_capture import capture_logs
 
 
@@ -50,11 +62,12 @@ def gates(folder: Path, *modes: str, tools=(days_until, publish)):
 def test_the_public_surface_is_this_and_no_more():
     assert sorted(embed.__all__) == [
         *("AuditUnavailable", "Authority", "BaseTool", "Effect", "ErrorCode", "GatedSession", "Gates"),
-        *("InterlockError", "ModeNotOpen", "PolicySwitch", "ToolContext", "ToolError"),
+        *("InterlockError", "ModeNotOpen", "PolicySwitch", "ToolArguments", "ToolContext", "ToolError"),
         *(
             "ToolFailure",
             "ToolMode",
             "ToolResult",
+            "TypedTool",
             "UndoReport",
             "VerificationReport",
             "open_gates",
@@ -89,6 +102,33 @@ async def test_arguments_that_do_not_fit_the_signature_never_reach_the_function(
         result = await (await opened.session("chat")).call("days_until", arguments)
     assert result.failure.error_code is ErrorCode.INVALID_ARGS
     assert said in result.failure.message
+
+
+class RepeatArguments(ToolArguments):
+    text: str = Field(min_length=1)
+    times: int = Field(default=2, ge=1, le=9)
+
+
+class RepeatTool(TypedTool):
+    name = "repeat"
+    description = "Repeat a text."
+    arguments = RepeatArguments
+    allowed_modes = frozenset({ToolMode.chat})
+    effect = Effect.read
+
+    async def execute(self, prepared: RepeatArguments, context: ToolContext) -> ToolResult:
+        return ToolResult(stdout=prepared.text * prepared.times)
+
+
+async def test_a_tool_is_declared_by_class_attributes_and_a_model_of_its_arguments(folder):
+    async with gates(folder, "chat", tools=[RepeatTool()]) as opened:
+        session = await opened.session("chat")
+        offered = {entry["function"]["name"]: entry["function"] for entry in await session.offered()}
+        assert offered["repeat"]["parameters"]["required"] == ["text"]
+        assert (await session.call("repeat", {"text": "ab", "times": 3})).stdout == "ababab"
+        assert (await session.call("repeat", {"text": "ab"})).stdout == "abab"
+        refused = await session.call("repeat", {"text": "ab", "times": 10})
+    assert refused.failure.message == "times: 10 is greater than the maximum of 9"
 
 
 async def test_what_a_mode_does_not_allow_is_neither_offered_nor_run(folder):

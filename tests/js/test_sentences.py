@@ -56,7 +56,7 @@ from interlock.tools.mcp.connection_pool import library_missing
 from interlock.tools.mcp.server_job import LaunchCeiling
 from interlock.tools.mcp.service import McpService
 from interlock.tools.mcp.tampering_check import TamperingCheck, _not_run
-from interlock.tools.mcp.tool import McpTool
+from interlock.tools.mcp.tool import _review_hint
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, definition_problem
 from interlock.wiring import authority_inputs, build_registry
 from tests.harness.nodejs import evaluate_in_node
@@ -118,7 +118,7 @@ def registry():
         [
             Foreign("mcp__s__listed"),
             Foreign("mcp__s__unclassed", modes=frozenset()),
-            Foreign("mcp__s__network", network=True, ports=frozenset({80, 443})),
+            Foreign("mcp__s__network", uses_network=True, network_ports=frozenset({80, 443})),
             Foreign("mcp__s__changed", unavailable="the server s no longer offers it"),
         ]
     )
@@ -300,7 +300,7 @@ GIVES_REASONS = [
     LaunchCeiling.why_not,
     McpService._why_unavailable,
     McpService.why_not,
-    McpTool.mode_denied_hint.fget,
+    _review_hint,
     TamperingCheck._its_secrets,
 ]
 TAKES_REASONS = {"UnusableSchema", "SandboxUnavailable", "self._gone", "_not_available"}

@@ -10,7 +10,15 @@ from interlock.embed.gates import GatedSession, Gates, open_gates
 from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority
 from interlock.tools.result import ToolFailure, ToolResult
-from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolMode
+from interlock.tools.tool import (
+    BaseTool,
+    Effect,
+    PolicySwitch,
+    ToolArguments,
+    ToolContext,
+    ToolMode,
+    TypedTool,
+)
 from interlock.wiring import UndoReport
 
 __all__ = [
@@ -24,11 +32,13 @@ __all__ = [
     "InterlockError",
     "ModeNotOpen",
     "PolicySwitch",
+    "ToolArguments",
     "ToolContext",
     "ToolError",
     "ToolFailure",
     "ToolMode",
     "ToolResult",
+    "TypedTool",
     "UndoReport",
     "VerificationReport",
     "open_gates",

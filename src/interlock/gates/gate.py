@@ -17,7 +17,7 @@ from interlock.tools.arguments import decode_arguments
 from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.threads import CancelSignal
-from interlock.tools.tool import BaseTool, ToolContext
+from interlock.tools.tool import BaseTool, TimeLimit, ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ClearedCall:
     tool: BaseTool
     arguments: Mapping[str, Any]
     prepared: Any
-    timeout_seconds: float
+    time_limit: TimeLimit
     authority: Authority
     context: ToolContext
     seal: InitVar[object]
@@ -98,6 +98,10 @@ class ClearedCall:
     def __post_init__(self, seal: object) -> None:
         if seal is not _GATE_SEAL:
             raise TypeError("only the gate can create a cleared call")
+
+    @property
+    def timeout_seconds(self) -> float:
+        return self.time_limit.seconds
 
 
 def judge_tool(call: ToolCall, authority: Authority) -> AllowedTool | Refusal:
@@ -145,11 +149,12 @@ async def _judge_arguments(
         cancel=CancelSignal(caller.is_held),
     )
     try:
-        arguments = entry.validator.checked(call.decoded())
-        wanted = _seconds(call, tool, arguments, authority)
+        given = call.decoded()
+        arguments = entry.parser.parse(given)
+        limit = _time_limit(call, tool, arguments, authority)
         prepared = tool.prepare_at_once(arguments, context)
         if prepared is None:
-            async with asyncio.timeout(min(wanted, authority.limits.timeout_seconds)):
+            async with asyncio.timeout(min(limit.seconds, authority.limits.timeout_seconds)):
                 prepared = await tool.prepare(arguments, context)
     except ToolError as error:
         objection = error
@@ -168,7 +173,7 @@ async def _judge_arguments(
         )
     else:
         return ClearedCall(
-            *(call.call_id, call.name, tool, arguments, prepared, wanted, authority, context),
+            *(call.call_id, call.name, tool, given, prepared, limit, authority, context),
             _GATE_SEAL,
         )
     failure = _failure(objection.error_code, tool.name, authority, objection.message, objection.next_action)
@@ -176,9 +181,9 @@ async def _judge_arguments(
     return Refusal(failure, call.name, PolicyLayer.arguments, redacted=objection.redacted)
 
 
-def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], authority: Authority) -> float:
-    """The time-out of the call: as requested, within the policy's limit."""
-    wanted = tool.timeout_seconds(arguments, authority.limits)
+def _time_limit(call: ToolCall, tool: BaseTool, arguments: Any, authority: Authority) -> TimeLimit:
+    """The time limit of the call: as requested, within the policy's limit."""
+    limit = tool.time_limit(arguments, authority.limits)
     if call.timeout_seconds is not None:
         if not call.timeout_seconds > 0:
             raise ToolError(
@@ -186,8 +191,8 @@ def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], autho
                 "timeout_seconds: must be more than 0",
                 "Use a longer timeout, or omit it.",
             )
-        wanted = call.timeout_seconds
-    return min(wanted, authority.limits.max_timeout_seconds)
+        limit = replace(limit, seconds=call.timeout_seconds)
+    return replace(limit, seconds=min(limit.seconds, authority.limits.max_timeout_seconds))
 
 
 def _not_found(call: ToolCall, authority: Authority) -> Refusal:

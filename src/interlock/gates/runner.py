@@ -225,7 +225,7 @@ class ToolRunner:
     async def _intent(self, cleared: ClearedCall, context: CallContext) -> Event:
         """The intent's event. Arguments that it masks are saved before the call runs."""
         arguments, sealed, seal = self._redactor.checked(cleared.arguments), self._sealed, ""
-        if arguments.changed and sealed is not None and cleared.tool.runs_external_code:
+        if arguments.changed and sealed is not None and cleared.tool.external is not None:
             try:
                 seal = await self._threads.start(lambda: sealed.seal(context.session_id, cleared.arguments))
             except OSError as error:
@@ -270,7 +270,9 @@ class ToolRunner:
         began = time.perf_counter()
         context = replace(cleared.context, scope=inside.scope, timeout_seconds=cleared.timeout_seconds)
         running = asyncio.ensure_future(_contained(cleared, context))
-        patience = cleared.timeout_seconds + (GRACE_SECONDS * 2 if cleared.tool.enforces_timeout else 0)
+        patience = cleared.timeout_seconds + (
+            GRACE_SECONDS * 2 if cleared.time_limit.enforced_by_tool else 0
+        )
         cancelled: _Cancelled = None
         try:
             await asyncio.wait({running}, timeout=patience)
@@ -387,7 +389,7 @@ def _was_stopped(running: "asyncio.Future[ToolResult]") -> bool:
 async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:
     cleared.context.cancel.set()
     running.cancel()
-    await asyncio.wait({running}, timeout=cleared.tool.stop_seconds or GRACE_SECONDS)
+    await asyncio.wait({running}, timeout=cleared.time_limit.stop_seconds or GRACE_SECONDS)
     if not running.done():
         _log.error("tool_ignored_cancel", tool_name=cleared.tool.name, call_id=cleared.call_id)
     elif not _was_stopped(running) and (error := running.exception()) is not None:

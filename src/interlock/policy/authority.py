@@ -41,7 +41,7 @@ from interlock.policy.verdict import (
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure
-from interlock.tools.tool import BaseTool, ToolLimits, policy_switches
+from interlock.tools.tool import BaseTool, ToolLimits, mcp_server, policy_switches
 
 _log = StructuredLogger(__name__)
 
@@ -197,7 +197,8 @@ def _next_action(
     mode, switching, here = authority_inputs.mode, authority_inputs.switching, authority_inputs.capabilities
     allowing = [each for each in ToolMode if each in effective]
     if not allowing:
-        return NO_MODE_OFFERS_IT if tool.allowed_modes else tool.mode_denied_hint
+        hint = "" if tool.allowed_modes or tool.external is None else tool.external.undeclared_hint
+        return hint or NO_MODE_OFFERS_IT
     needs_root = (
         other is not None
         and other.layer is PolicyLayer.capability
@@ -213,9 +214,9 @@ def _next_action(
 def _judge_policies(
     tool: BaseTool, authority_inputs: AuthorityInputs, merged: ToolPolicy
 ) -> DeniedTool | None:
-    from_server = tool.mcp_server is not None
+    server = mcp_server(tool)
     switches = policy_switches(tool)
-    unlisted = f"the MCP server {tool.mcp_server} is not allowed"
+    unlisted = f"the MCP server {server} is not allowed"
 
     def off(layer: PolicyLayer, reason: str, field: str) -> DeniedTool:
         return switched_off(tool.name, layer, reason, setting_name(layer, field))
@@ -229,11 +230,11 @@ def _judge_policies(
         if closed := network_denial_reason(tool, policy.shell):
             return off(layer, *closed)
         listed = policy.mcp.allowed_servers
-        if from_server and listed is not None and tool.mcp_server not in listed:
+        if server is not None and listed is not None and server not in listed:
             return off(layer, unlisted, "mcp.allowed_servers")
     if closed := network_denial_reason(tool, merged.shell):
         return off(PolicyLayer.environment, *closed)
-    if from_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
+    if server is not None and server not in (merged.mcp.allowed_servers or ()):
         return off(PolicyLayer.settings, unlisted, "mcp.allowed_servers")
     return None
 
@@ -245,7 +246,8 @@ def _judge_capabilities(tool: BaseTool, capabilities: Capabilities) -> DeniedToo
             return (
                 not_for_this_task(tool.name, reason) if is_of_task else unavailable_here(tool.name, reason)
             )
-    return unavailable_here(tool.name, tool.unavailable) if tool.unavailable else None
+    unavailable = tool.external.unavailable if tool.external is not None else ""
+    return unavailable_here(tool.name, unavailable) if unavailable else None
 
 
 def _failures(mode: ToolMode, verdicts: Mapping[str, Verdict]) -> dict[str, ToolFailure]:

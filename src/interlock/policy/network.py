@@ -12,9 +12,12 @@ MAX_TOLD = 5
 
 def network_denial_reason(tool: BaseTool, policy: ShellPolicy) -> tuple[str, str] | None:
     """The reason, and the path of the policy field that denies it; None if it is allowed."""
-    if tool.uses_network and policy.network is False:
+    external = tool.external
+    if external is None:
+        return None
+    if external.uses_network and policy.network is False:
         return "the network is switched off", "shell.network"
-    closed = tool.network_ports - policy.ports if policy.ports is not None else frozenset()
+    closed = external.network_ports - policy.ports if policy.ports is not None else frozenset()
     if not closed:
         return None
     told = ", ".join(str(port) for port in sorted(closed)[:MAX_TOLD])

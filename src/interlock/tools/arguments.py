@@ -1,16 +1,104 @@
-"""Validates the arguments of a model against a schema; faults name their place."""
+"""The arguments of a call, checked against the schema that models see; faults name their place.
 
-from collections.abc import Mapping
-from typing import Any
+A tool of ours declares them as a `ToolArguments` model, from which the JSON Schema follows; a foreign tool
+has the JSON Schema of its server.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
+from typing import Any, ClassVar, Protocol
 
 import jsonschema_rs
 import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
 
 from interlock.core.errors import ErrorCode, ToolError
 
 MAX_FAULT_CHARS = 400
 MAX_DEPTH = 64
 MAX_ARGUMENT_BYTES = 8 * 1024 * 1024
+
+
+class ArgumentParser(Protocol):
+    """Made once for each tool, at registration."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema that models see."""
+
+    def parse(self, arguments: dict[str, Any]) -> Any:
+        """What the tool gets; raises a `ToolError` for the first fault."""
+
+
+class UntitledSchema(GenerateJsonSchema):
+    """A schema without titles, which repeat the names. Our docstrings describe a class, not a value."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def sort(self, value: dict[str, Any], parent_key: str | None = None) -> dict[str, Any]:  # noqa: ARG002
+        """In the order of the declaration, not of the alphabet."""
+        return value
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+        left_out = {"title", "description"} if issubclass(schema["cls"], ToolArguments) else {"title"}
+        shown = super().model_schema(schema)
+        return {name: part for name, part in shown.items() if name not in left_out}
+
+
+class _ArgumentSchema(UntitledSchema):
+    """`limit: int | None = None` is shown as an integer that may be omitted; null is refused."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+
+class ToolArguments(BaseModel):
+    """The arguments of a tool, each with its description; other keys are refused."""
+
+    # Built at first use: a process that only lists tools, or some of them, starts sooner.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    schema_generator: ClassVar[type[GenerateJsonSchema]] = _ArgumentSchema
+
+
+@cache
+def schema_of(model: type[ToolArguments]) -> dict[str, Any]:
+    """The JSON Schema of the arguments. The description of an argument is its field's."""
+    schema = model.model_json_schema(schema_generator=model.schema_generator)
+    return {"type": "object", "properties": {}} | schema
+
+
+class ModelParser:
+    """Parses arguments to an instance of a `ToolArguments` model.
+
+    The schema judges them, as it does a foreign tool's: what models are shown is what is accepted.
+    """
+
+    def __init__(self, model: type[ToolArguments]) -> None:
+        self._model = model
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        return schema_of(self._model)
+
+    @cached_property
+    def _judge(self) -> "SchemaParser":
+        return SchemaParser(self.schema)
+
+    def parse(self, arguments: dict[str, Any]) -> ToolArguments:
+        judged = self._judge.parse(arguments)
+        try:
+            # What was judged is converted, such as a text to the date that a function takes.
+            return self._model.model_validate(judged)
+        except ValidationError as error:
+            # A schema cannot express everything.
+            fault = error.errors(include_url=False, include_input=False)[0]
+            raise _invalid(_fault(fault["loc"], fault["msg"])) from None
 
 
 def closed_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,12 +111,13 @@ def closed_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return schema | {"properties": schema.get("properties", {}), "additionalProperties": False}
 
 
-class ArgumentValidator:
-    """One compiled schema. Arguments larger than `max_bytes` are refused unread."""
+class SchemaParser:
+    """Checks arguments against one compiled schema. Those larger than `max_bytes` are refused unread."""
 
     def __init__(self, schema: Mapping[str, Any], max_bytes: int = MAX_ARGUMENT_BYTES) -> None:
+        self.schema: Mapping[str, Any] = schema
         self._max_bytes = max_bytes
-        self._whole_numbers = _whole_numbers(schema)
+        self._integers = _integers(schema)
         _refuse_foreign_references(schema)
         try:
             jsonschema_rs.meta.validate(dict(schema))
@@ -44,25 +133,33 @@ class ArgumentValidator:
         try:
             self._validator.validate(arguments)
         except jsonschema_rs.ValidationError as error:
-            raise _invalid(_fault(error)) from None
+            # Describe a long value without quoting it: part of a secret would not be recognised as one.
+            is_long = len(error.message) > MAX_FAULT_CHARS
+            said = f"does not match {error.kind.name!r}" if is_long else error.message
+            raise _invalid(_fault(error.instance_path, said)) from None
 
-    def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Check, and convert 2.0 to 2 where the schema wants an integer: JSON does not distinguish them."""
+    def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with 2.0 as 2 where an integer is wanted: JSON does not distinguish them."""
         self.check(arguments)
         whole = {
             name: int(value)
-            for name in self._whole_numbers & arguments.keys()
+            for name in self._integers & arguments.keys()
             if isinstance(value := arguments[name], float) and value.is_integer()
         }
         return arguments | whole if whole else arguments
 
 
-def _whole_numbers(schema: Mapping[str, Any]) -> frozenset[str]:
+def _integers(schema: Mapping[str, Any]) -> frozenset[str]:
     properties = schema.get("properties")
     given = properties.items() if isinstance(properties, Mapping) else ()
     return frozenset(
         name for name, each in given if isinstance(each, Mapping) and each.get("type") == "integer"
     )
+
+
+def _fault(path: Iterable[str | int], message: str) -> str:
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return f"{place.lstrip('.') or 'arguments'}: {message}"
 
 
 def _refuse_foreign_references(schema: Any) -> None:
@@ -119,13 +216,6 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
         if not level:
             return False
     return True
-
-
-def _fault(error: jsonschema_rs.ValidationError) -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    # Describe a fault of a long value without quoting it: part of a secret would not be recognised as one.
-    said = error.message if len(error.message) <= MAX_FAULT_CHARS else f"does not match {error.kind.name!r}"
-    return f"{path.lstrip('.') or 'arguments'}: {said}"
 
 
 def _invalid(message: str) -> ToolError:

@@ -1,19 +1,26 @@
 """A Python function as a tool: its signature is the schema, its docstring the description."""
 
-import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, get_type_hints
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ArgsKwargs
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
 
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.core.errors import ErrorCode, ToolError
+from interlock.tools.arguments import ToolArguments, UntitledSchema
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
-from interlock.tools.tool import REPEATABLE, BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup
+from interlock.tools.tool import (
+    REPEATABLE,
+    Effect,
+    ExternalCode,
+    PolicySwitch,
+    ToolContext,
+    ToolGroup,
+    TypedTool,
+)
 
 # Parameters that cannot be passed by name.
 _NAMELESS = (
@@ -23,8 +30,19 @@ _NAMELESS = (
 )
 
 
-class FunctionTool(BaseTool):
+class _FunctionArguments(ToolArguments):
+    """The parameters of a function, each a field under its own name as an alias.
+
+    Defaults and null are shown to models: the function may mean something by them.
+    """
+
+    schema_generator = UntitledSchema
+
+
+class FunctionTool(TypedTool):
     """A coroutine function runs on the event loop, any other function in a thread."""
+
+    group = ToolGroup.world
 
     def __init__(
         self,
@@ -41,46 +59,24 @@ class FunctionTool(BaseTool):
             raise TypeError(
                 f"{function.__name__} needs a docstring: it is the tool's description for the model"
             )
-        self._signature = inspect.signature(function)
-        if any(parameter.kind in _NAMELESS for parameter in self._signature.parameters.values()):
-            raise TypeError(f"{function.__name__} must name its parameters: the model sees each of them")
         self._modes = frozenset(parse_mode(name) for name in modes)
         self._effect, self._switches, self._needs = effect, frozenset(switches), frozenset(needs)
-        # Pydantic accepts functions as types, which its annotations do not say.
-        self._arguments: TypeAdapter[Any] = TypeAdapter(cast("Any", self._bound_call(function)))
-        self._parameters = _without_titles(self._arguments.json_schema())
+        parameters = inspect.signature(function).parameters.values()
+        if any(parameter.kind in _NAMELESS for parameter in parameters):
+            raise TypeError(f"{function.__name__} must name its parameters: the model sees each of them")
+        self.arguments = _model_of(function)
 
     @property
     def name(self) -> str:
         return self.function.__name__
 
     @property
-    def runs_external_code(self) -> bool:
-        return True
-
-    @property
     def description(self) -> str:
         return self._description
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
-        return self._parameters
-
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.world
-
-    @property
     def allowed_modes(self) -> frozenset[ToolMode]:
         return self._modes
-
-    @property
-    def mode_denied_hint(self) -> str:
-        return (
-            "No mode offers it: its author must name modes in its definition, such as "
-            f'@tool(modes=["chat", "coding"], effect="read") above {self.name}. Continue '
-            "without it."
-        )
 
     @property
     def effect(self) -> Effect:
@@ -94,39 +90,40 @@ class FunctionTool(BaseTool):
     def needs(self) -> frozenset[str]:
         return self._needs
 
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> inspect.BoundArguments:  # noqa: ARG002
-        """Convert the arguments to the types of the signature; nothing is called yet."""
-        try:
-            bound: inspect.BoundArguments = self._arguments.validate_python(ArgsKwargs((), dict(arguments)))
-        except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(step) for step in fault["loc"]) or "arguments"
-            raise ToolError(
-                ErrorCode.INVALID_ARGS,
-                f"{place}: {fault['msg']}",
-                "Correct the arguments and call it again.",
-            ) from None
-        return bound
+    @property
+    def external(self) -> ExternalCode:
+        return ExternalCode(
+            undeclared_hint="No mode offers it: its author must name modes in its definition, such as "
+            f'@tool(modes=["chat", "coding"], effect="read") above {self.name}. Continue without it.'
+        )
 
-    async def execute(self, prepared: inspect.BoundArguments, context: ToolContext) -> ToolResult:
+    async def execute(self, prepared: ToolArguments, context: ToolContext) -> ToolResult:
+        fields = type(prepared).model_fields
+        given = {str(field.alias): getattr(prepared, name) for name, field in fields.items()}
+
         def work() -> Any:
             if self._effect not in REPEATABLE:
                 context.cancel.begin_effect()
-            return self.function(*prepared.args, **prepared.kwargs)
+            return self.function(**given)
 
         if inspect.iscoroutinefunction(self.function):
             return _result(await work())
         beside = run_in_thread_abandonable if self._effect in REPEATABLE else run_in_thread
         return _result(await beside(context.cancel, work))
 
-    def _bound_call(self, function: Callable[..., Any]) -> Callable[..., inspect.BoundArguments]:
-        """A function with the same signature that only binds the arguments."""
 
-        @functools.wraps(function)
-        def bind(*args: Any, **kwargs: Any) -> inspect.BoundArguments:
-            return self._signature.bind(*args, **kwargs)
-
-        return bind
+def _model_of(function: Callable[..., Any]) -> type[ToolArguments]:
+    types = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    # Numbered, since a parameter may have a name that a model does not allow.
+    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
+        kind, default = types.get(parameter.name, Any), parameter.default
+        if isinstance(default, FieldInfo):
+            kind, default = Annotated[kind, default], default.default
+        elif default is parameter.empty:
+            default = ...
+        fields[f"argument_{number}"] = (kind, Field(default, alias=parameter.name))
+    return create_model(function.__name__, __base__=_FunctionArguments, **fields)
 
 
 def _result(value: Any) -> ToolResult:
@@ -135,13 +132,3 @@ def _result(value: Any) -> ToolResult:
     if value is None or isinstance(value, str):
         return ToolResult(stdout=value or "")
     return ToolResult(stdout=orjson.dumps(value).decode())
-
-
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove Pydantic's titles, which only repeat the names."""
-    properties = schema.get("properties", {})
-    named = {
-        name: {key: value for key, value in part.items() if key != "title"}
-        for name, part in properties.items()
-    }
-    return {key: value for key, value in schema.items() if key != "title"} | {"properties": named}

@@ -7,8 +7,8 @@ from typing import Any
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.core.logging import StructuredLogger
-from interlock.tools.arguments import ArgumentValidator, closed_schema
-from interlock.tools.tool import BaseTool, ToolLimits
+from interlock.tools.arguments import ArgumentParser
+from interlock.tools.tool import BaseTool, ToolLimits, mcp_server
 
 _log = StructuredLogger(__name__)
 
@@ -19,11 +19,10 @@ _ALIAS = re.compile(r"[a-z][a-zA-Z0-9_.]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool:
-    """A tool, with its schema and validator computed at registration."""
+    """A tool, with the parser of its arguments and the schema that models see."""
 
     tool: BaseTool
-    schema: Mapping[str, Any]
-    validator: ArgumentValidator
+    parser: ArgumentParser
 
 
 class ToolRegistry:
@@ -36,7 +35,8 @@ class ToolRegistry:
         self.version = 0
 
     def register(self, tool: BaseTool) -> None:
-        if not (_NAME if tool.mcp_server is None else _FOREIGN_NAME).fullmatch(tool.name):
+        is_own = mcp_server(tool) is None
+        if not (_NAME if is_own else _FOREIGN_NAME).fullmatch(tool.name):
             raise ValueError(f"'{tool.name}' is not a valid tool name")
         for name in (tool.name, *tool.aliases):
             if name != tool.name and not _ALIAS.fullmatch(name):
@@ -45,10 +45,7 @@ class ToolRegistry:
                 raise ValueError(f"a tool named '{name}' is already registered")
         if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):
             raise ValueError(f"{tool.name} names a mode that does not exist")
-        # A foreign schema was checked before, and is shown as its server wrote it.
-        is_own = tool.mcp_server is None
-        schema = closed_schema(tool.parameters) if is_own else dict(tool.parameters)
-        registered = RegisteredTool(tool, schema, ArgumentValidator(schema, tool.max_argument_bytes))
+        registered = RegisteredTool(tool, tool.parser())
         if is_own and not tool.allowed_modes:
             _log.warning("tool_registered_with_default_modes", tool_name=tool.name)
         self._tools[tool.name] = registered
@@ -60,7 +57,7 @@ class ToolRegistry:
 
         Returns the names that could not be registered, with the reason.
         """
-        before = {name: entry for name, entry in self._tools.items() if entry.tool.mcp_server is not None}
+        before = self._foreign()
         version, faults = self.version, {}
         for name in before:
             del self._tools[name]
@@ -72,15 +69,15 @@ class ToolRegistry:
                 self.register(tool)
             except ValueError as error:
                 faults[tool.name] = str(error)
-        after = {name for name, entry in self._tools.items() if entry.tool.mcp_server is not None}
-        for name in set(before) - after:
+        after = self._foreign()
+        for name in before.keys() - after.keys():
             self._mode_overrides.pop(name, None)
-        self.version = version if self._is_as(before) else version + 1
+        is_same = after.keys() == before.keys() and all(after[name] is before[name] for name in after)
+        self.version = version if is_same else version + 1
         return faults
 
-    def _is_as(self, before: Mapping[str, RegisteredTool]) -> bool:
-        now = {name: entry for name, entry in self._tools.items() if entry.tool.mcp_server is not None}
-        return now.keys() == before.keys() and all(now[name] is before[name] for name in now)
+    def _foreign(self) -> dict[str, RegisteredTool]:
+        return {name: entry for name, entry in self._tools.items() if mcp_server(entry.tool) is not None}
 
     def set_mode_override(self, tool_name: str, modes: frozenset[ToolMode]) -> None:
         """Restrict a tool to fewer modes than it declares. The last override wins."""
@@ -158,6 +155,6 @@ def _function_schema(entry: RegisteredTool, limits: ToolLimits | None = None) ->
         "function": {
             "name": entry.tool.name,
             "description": " ".join(filter(None, [entry.tool.description, limits_text])),
-            "parameters": entry.schema,
+            "parameters": entry.parser.schema,
         },
     }

@@ -10,7 +10,15 @@ from interlock.config.modes import Effect, ToolGroup, ToolMode
 from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.policy.policy_fields import CLOSED_POLICY, ToolPolicy
 from interlock.sandbox.profile import SandboxProfile
-from interlock.tools.arguments import MAX_ARGUMENT_BYTES
+from interlock.tools.arguments import (
+    MAX_ARGUMENT_BYTES,
+    ArgumentParser,
+    ModelParser,
+    SchemaParser,
+    ToolArguments,
+    closed_schema,
+    schema_of,
+)
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import CancelSignal
 
@@ -19,11 +27,16 @@ __all__ = [
     "REPEATABLE",
     "BaseTool",
     "Effect",
+    "ExternalCode",
     "PolicySwitch",
+    "TimeLimit",
+    "ToolArguments",
     "ToolContext",
     "ToolGroup",
     "ToolLimits",
     "ToolMode",
+    "TypedTool",
+    "mcp_server",
     "policy_switches",
 ]
 
@@ -78,8 +91,41 @@ class ToolContext:
     cancel: CancelSignal = field(default_factory=CancelSignal)
 
 
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """How long a call may take; the policy's maximum still applies."""
+
+    seconds: float
+    # The tool keeps to `context.timeout_seconds` itself, and returns what it had by then.
+    enforced_by_tool: bool = False
+    # How long it may take to stop after a cancellation, if longer than usual.
+    stop_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalCode:
+    """Code that is not ours and does the work: a shell, a function, an endpoint, an MCP server.
+
+    Only the arguments show what it was asked to do, so those that the log masks are stored separately.
+    """
+
+    # The MCP server that offers the tool, which the policy must list.
+    server: str | None = None
+    # Why it cannot be used here now; empty if it can.
+    unavailable: str = ""
+    # It reaches the network through the sandbox.
+    uses_network: bool = False
+    # The ports open to it, for every caller; a policy that closes one denies the tool.
+    network_ports: frozenset[int] = frozenset()
+    # The next action for a caller if the tool declares no mode.
+    undeclared_hint: str = ""
+
+
 class BaseTool(ABC):
-    """A tool. `allowed_modes` is the only source of permission, and empty by default."""
+    """A tool. `allowed_modes` is the only source of permission, and empty by default.
+
+    What a tool declares is a class attribute in its place: `name = "read_file"`.
+    """
 
     @property
     @abstractmethod
@@ -94,54 +140,6 @@ class BaseTool(ABC):
     def parameters(self) -> Mapping[str, Any]:
         """A JSON Schema of type object. Keys it does not name are refused."""
 
-    def limits_text(self, limits: ToolLimits) -> str:  # noqa: ARG002
-        """The limits of a call, in a sentence that ends the description that models are given."""
-        return ""
-
-    @abstractmethod
-    async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
-        """Execute what `prepare` returned; a `ToolError` reports a failure to the model."""
-
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
-        """Judge validated arguments and return what `execute` needs, without any effect.
-
-        Raising a `ToolError` refuses the call. Exactly what was judged here is executed.
-        """
-        return arguments
-
-    def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
-        """The result of `prepare` if it needs no waiting; None leaves it to `prepare`."""
-        return None
-
-    def at_once(self, prepared: Any, context: ToolContext) -> ToolResult | None:  # noqa: ARG002
-        """The result of a read-only call that needs no waiting.
-
-        None: the call is executed, which also reports any failure.
-        """
-        return None
-
-    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
-        """The time limit of this call; the policy's maximum still applies."""
-        return limits.timeout_seconds
-
-    @property
-    def enforces_timeout(self) -> bool:
-        """Whether it keeps to `context.timeout_seconds` itself, and returns what it had by then."""
-        return False
-
-    @property
-    def runs_external_code(self) -> bool:
-        """Whether foreign code does the work: a shell, a server, or a function that is not ours.
-
-        Then only its arguments show what was done, and those that the log masks are stored separately.
-        """
-        return False
-
-    @property
-    def stop_seconds(self) -> float | None:
-        """The time it may take to stop after a cancellation; None is the default."""
-        return None
-
     @property
     def group(self) -> ToolGroup:
         """For display and audit; it never grants anything."""
@@ -152,14 +150,14 @@ class BaseTool(ABC):
         return frozenset()
 
     @property
-    def aliases(self) -> tuple[str, ...]:
-        """Names that models trained elsewhere use; resolved before anything is judged."""
-        return ()
-
-    @property
     def effect(self) -> Effect:
         """The effect. Undeclared, it is the most dangerous one."""
         return Effect.exec
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Names that models trained elsewhere use; resolved before anything is judged."""
+        return ()
 
     @property
     def switches(self) -> frozenset[PolicySwitch]:
@@ -175,39 +173,66 @@ class BaseTool(ABC):
         return frozenset()
 
     @property
-    def unavailable(self) -> str:
-        """Why it cannot be used here now; empty if it can."""
+    def external(self) -> ExternalCode | None:
+        """The foreign code that does the work; None if it is ours."""
+        return None
+
+    def parser(self) -> ArgumentParser:
+        """Makes the parser of its arguments, which is kept while the tool is registered."""
+        return SchemaParser(closed_schema(self.parameters))
+
+    def limits_text(self, limits: ToolLimits) -> str:  # noqa: ARG002
+        """The limits of a call, in a sentence that ends the description that models are given."""
         return ""
 
-    @property
-    def uses_network(self) -> bool:
-        """Whether it runs something that reaches the network through the sandbox."""
-        return False
+    def time_limit(self, arguments: Any, limits: ToolLimits) -> TimeLimit:  # noqa: ARG002
+        """How long this call may take."""
+        return TimeLimit(limits.timeout_seconds)
 
-    @property
-    def network_ports(self) -> frozenset[int]:
-        """The ports open to what it runs, for every caller; a policy that closes one denies the tool."""
-        return frozenset()
+    async def prepare(self, arguments: Any, context: ToolContext) -> Any:  # noqa: ARG002
+        """Judge parsed arguments and return what `execute` needs, without any effect.
 
-    @property
-    def max_argument_bytes(self) -> int:
-        """How large its arguments may be."""
-        return MAX_ARGUMENT_BYTES
+        Raising a `ToolError` refuses the call. Exactly what was judged here is executed.
+        """
+        return arguments
 
-    @property
-    def mode_denied_hint(self) -> str:
-        """The next action for a caller if no mode offers it."""
-        return "No mode offers it. Continue without it."
-
-    @property
-    def mcp_server(self) -> str | None:
-        """The MCP server that offers this tool, which the policy must list."""
+    def prepare_at_once(self, arguments: Any, context: ToolContext) -> Any:  # noqa: ARG002
+        """The result of `prepare` if it needs no waiting; None leaves it to `prepare`."""
         return None
+
+    def at_once(self, prepared: Any, context: ToolContext) -> ToolResult | None:  # noqa: ARG002
+        """The result of a read-only call that needs no waiting.
+
+        None: the call is executed, which also reports any failure.
+        """
+        return None
+
+    @abstractmethod
+    async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
+        """Execute what `prepare` returned; a `ToolError` reports a failure to the model."""
+
+
+class TypedTool(BaseTool):
+    """A tool whose arguments are a model: their JSON Schema and their parser follow from it."""
+
+    arguments: type[ToolArguments]
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return schema_of(self.arguments)
+
+    def parser(self) -> ArgumentParser:
+        return ModelParser(self.arguments)
+
+
+def mcp_server(tool: BaseTool) -> str | None:
+    """The MCP server that offers this tool; None for any other tool."""
+    return tool.external.server if tool.external is not None else None
 
 
 def policy_switches(tool: BaseTool) -> frozenset[PolicySwitch]:
     """Every switch that turns this tool off."""
-    switches = tool.switches | ({PolicySwitch.mcp} if tool.mcp_server is not None else frozenset())
+    switches = tool.switches | ({PolicySwitch.mcp} if mcp_server(tool) is not None else frozenset())
     if not switches and tool.effect not in _NEEDS_NO_SWITCH:
         switches = frozenset({PolicySwitch.shell})
     # A command can do to files whatever the file tools can.

@@ -42,7 +42,8 @@ async def call(root: str, name: str, arguments: str) -> dict:
         *(SandboxProfile((Path(root),)), "digest", lambda _text: None),
     )
     try:
-        result = await tool.execute(await tool.prepare(orjson.loads(arguments), context), context)
+        prepared = await tool.prepare(registered.parser.parse(orjson.loads(arguments)), context)
+        result = await tool.execute(prepared, context)
     except ToolError as error:
         return {"ok": False, "message": error.message}
     return result.as_dict()

@@ -29,6 +29,7 @@ from interlock.redaction.redactor import MARK, Redactor
 from interlock.sessions.models import SessionKind
 from interlock.sessions.runtime_settings import StoredSettings
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import mcp_server
 from interlock.wiring import build_registry
 from tests.harness.tools import DeclaredTool, judge_call
 from tests.unit.gates.test_policy import policies
@@ -161,8 +162,8 @@ def test_what_the_policy_text_declares_is_what_is_judged(system, agent):
     for entry in REGISTRY:
         tool = entry.tool
         on = all(told[f"{switch}.enabled"] == "true" for switch in tool.switches)
-        if tool.mcp_server is not None:
-            on = told["mcp.enabled"] == "true" and tool.mcp_server in servers
+        if (server := mcp_server(tool)) is not None:
+            on = told["mcp.enabled"] == "true" and server in servers
         kinds = {f"group:{tool.group}", f"effect:{tool.effect}"}
         on = on and {tool.name, *tool.aliases, *kinds}.isdisjoint(denied)
         assert on == (tool.name in authority.exposed), tool.name

@@ -10,9 +10,10 @@ from interlock.gates.gate import CallContext, ClearedCall, Refusal, ToolCall, ju
 from interlock.policy.authority import AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.policy.policy_fields import McpPolicy, ShellPolicy, ToolPolicy
+from interlock.tools.arguments import SchemaParser
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool, Effect, PolicySwitch
+from interlock.tools.tool import BaseTool, Effect, ExternalCode, PolicySwitch
 from tests.harness.tools import DeclaredTool
 
 OPEN = ToolPolicy(mcp=McpPolicy(enabled=True, allowed_servers=frozenset({"s"})))
@@ -29,10 +30,13 @@ class Foreign(BaseTool):
     allowed_modes = property(lambda self: self._modes)
     effect = property(lambda _self: Effect.read)
     switches = property(lambda _self: frozenset({PolicySwitch.mcp}))
-    mcp_server = property(lambda _self: "s")
-    unavailable = property(lambda self: self._more.get("unavailable", ""))
-    uses_network = property(lambda self: self._more.get("network", False))
-    network_ports = property(lambda self: self._more.get("ports", frozenset()))
+
+    @property
+    def external(self) -> ExternalCode:
+        return ExternalCode(server="s", **self._more)
+
+    def parser(self) -> SchemaParser:
+        return SchemaParser(self.parameters)
 
     async def execute(self, _prepared, _context) -> ToolResult:
         return ToolResult()
@@ -95,7 +99,7 @@ def test_a_name_that_is_taken_or_does_not_fit_is_left_out_with_its_reason(regist
 def test_what_is_unavailable_or_needs_a_closed_network_is_neither_shown_nor_called(registry):
     tools = [
         Foreign(unavailable="it changed"),
-        Foreign("s__net", network=True),
+        Foreign("s__net", uses_network=True),
         Foreign("s__none", frozenset()),
     ]
     registry.replace_foreign(tools)
@@ -116,7 +120,7 @@ def test_what_is_unavailable_or_needs_a_closed_network_is_neither_shown_nor_call
 @pytest.mark.parametrize("layer", ["settings", "agent", "node"])
 def test_a_layer_that_closes_a_port_closes_what_reaches_it(registry, layer):
     """One process serves all callers, so its walls cannot follow the policy of one."""
-    registry.replace_foreign([Foreign(network=True, ports=frozenset({443, 8443}))])
+    registry.replace_foreign([Foreign(uses_network=True, network_ports=frozenset({443, 8443}))])
     system = ToolPolicy(shell=ShellPolicy(network=True, ports=frozenset({443, 8443})))
     opened = replace(CODING, environment=system)
     assert "s__t" in compile_authority(registry, opened).exposed

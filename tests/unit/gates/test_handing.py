@@ -26,7 +26,7 @@ from interlock.policy.policy_fields import (
 )
 from interlock.policy.verdict import DeniedTool, PolicyLayer
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool, Effect, PolicySwitch
+from interlock.tools.tool import BaseTool, Effect, ExternalCode, PolicySwitch, mcp_server
 from interlock.wiring import build_registry
 
 
@@ -42,7 +42,7 @@ class Foreign(BaseTool):
     allowed_modes = property(lambda _self: frozenset({ToolMode.chat, ToolMode.plan, ToolMode.coding}))
     effect = property(lambda _self: Effect.read)
     switches = property(lambda _self: frozenset({PolicySwitch.mcp}))
-    mcp_server = property(lambda self: self._server)
+    external = property(lambda self: ExternalCode(server=self._server))
 
     async def execute(self, _prepared, _context) -> ToolResult:
         return ToolResult()
@@ -114,11 +114,11 @@ def may_be_exposed(tool: BaseTool, mode: ToolMode, layers: list[ToolPolicy]) -> 
         if any(getattr(layer, switch).enabled is False for switch in switches):
             return False
         servers = layer.mcp.allowed_servers
-        if tool.mcp_server is not None and servers is not None and tool.mcp_server not in servers:
+        if mcp_server(tool) is not None and servers is not None and mcp_server(tool) not in servers:
             return False
     # A server that neither the system (the first two) nor the agent lists is closed.
     listed = [layer.mcp.allowed_servers for layer in layers[:3]]
-    is_listed = tool.mcp_server is None or any(servers is not None for servers in listed)
+    is_listed = mcp_server(tool) is None or any(servers is not None for servers in listed)
     return mode in tool.allowed_modes and is_listed
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.tools.arguments import ArgumentValidator, closed_schema, decode_arguments
+from interlock.tools.arguments import SchemaParser, closed_schema, decode_arguments
 
 SCHEMA = closed_schema(
     {
@@ -38,7 +38,7 @@ SCHEMA = closed_schema(
 )
 def test_a_fault_names_its_place(arguments, place):
     with pytest.raises(ToolError) as raised:
-        ArgumentValidator(SCHEMA).check(arguments)
+        SchemaParser(SCHEMA).check(arguments)
     assert raised.value.error_code is ErrorCode.INVALID_ARGS
     assert place in raised.value.message
 
@@ -48,17 +48,17 @@ def test_a_fault_names_its_place(arguments, place):
 def test_a_schema_may_refer_only_to_itself(key, target):
     schema = {"type": "object", "properties": {"a": {"anyOf": [{key: target}]}}}
     with pytest.raises(ValueError, match="an external reference"):
-        ArgumentValidator(closed_schema(schema))
+        SchemaParser(closed_schema(schema))
     inner = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/n"}},
         "$defs": {"n": {"type": "integer"}},
     }
-    ArgumentValidator(closed_schema(inner)).check({"a": 1})
+    SchemaParser(closed_schema(inner)).check({"a": 1})
 
 
 def test_right_arguments_pass():
-    ArgumentValidator(SCHEMA).check({"path": "a", "all": False, "limit": 3, "parts": [{"n": 1}]})
+    SchemaParser(SCHEMA).check({"path": "a", "all": False, "limit": 3, "parts": [{"n": 1}]})
 
 
 @pytest.mark.parametrize(

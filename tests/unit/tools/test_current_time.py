@@ -24,7 +24,8 @@ CONTEXT = ToolContext(
 
 async def told(arguments):
     tool = CurrentTimeTool()
-    return await tool.execute(await tool.prepare(arguments, CONTEXT), CONTEXT)
+    prepared = await tool.prepare(tool.parser().parse(arguments), CONTEXT)
+    return await tool.execute(prepared, CONTEXT)
 
 
 async def test_it_tells_the_time_in_utc_by_default():

@@ -77,7 +77,7 @@ def _end(
 ) -> tuple[int, bool]:
     """The end of the next message, and whether the code block open there must be closed."""
     if utf16_length(text) <= room:
-        left = fence_after(text, fence, at_line_start=at_line_start, limit=room)
+        left = fence_after(text, fence, at_line_start=at_line_start, limit=limit)
         if left is None:
             return len(text), False
         if utf16_length(text) + utf16_length(left.mark) + 1 <= room:
@@ -87,7 +87,7 @@ def _end(
     # A longer run is not a fence, and must not use up a message.
     reserved = max(min(longest, _longest_fence(limit)), len(fence.mark) if fence else 0)
     window = _fitting(text, max(1, room - reserved - 1))
-    return _cut(text, window, fence, at_line_start=at_line_start, limit=room), True
+    return _cut(text, window, fence, at_line_start=at_line_start, limit=limit), True
 
 
 def _fitting(text: str, room: int) -> int:

@@ -14,49 +14,29 @@ from interlock.questions.service import AskingCall, QuestionService
 from interlock.questions.widgets import ActionStyle, CommentPolicy, Widget, WidgetType, read_widget
 from interlock.redaction.redactor import MARK
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
+from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup
 
 
 class AskUserTool(BaseTool):
     """Without a `QuestionService` it can be listed, as `interlock doctor` does, but not called."""
 
+    name = "ask_user"
+    aliases = ("ui.ask_user",)
+    description = (
+        "Ask the user: a form, a selection, a confirmation, a plan review, feedback, or a "
+        "choice of actions. The answer is the result of this call."
+    )
+    group = ToolGroup.ui
+    allowed_modes = ALL_MODES
+    effect = Effect.ask
+    needs = frozenset({"person"})
+
     def __init__(self, questions: QuestionService | None) -> None:
         self._questions = questions
 
     @property
-    def name(self) -> str:
-        return "ask_user"
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ("ui.ask_user",)
-
-    @property
-    def description(self) -> str:
-        return (
-            "Ask the user: a form, a selection, a confirmation, a plan review, feedback, or a "
-            "choice of actions. The answer is the result of this call."
-        )
-
-    @property
     def parameters(self) -> Mapping[str, Any]:
         return _SCHEMA
-
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.ui
-
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return ALL_MODES
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.ask
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"person"})
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Widget:  # noqa: ARG002
         try:

@@ -1,53 +1,36 @@
 """Returns the date and time."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field
 
 from interlock.config.modes import ALL_MODES
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.tools.arguments import ToolArguments
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
+from interlock.tools.tool import Effect, ToolContext, ToolGroup, TypedTool
 
 
-class CurrentTimeTool(BaseTool):
-    @property
-    def name(self) -> str:
-        return "current_time"
+class CurrentTimeArguments(ToolArguments):
+    timezone: str = Field(
+        default="UTC",
+        min_length=1,
+        max_length=64,
+        description="An IANA name such as Europe/Zurich or Asia/Shanghai. Default: UTC.",
+    )
 
-    @property
-    def description(self) -> str:
-        return "Return the current date and time, in UTC or in a named time zone."
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "timezone": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 64,
-                    "description": "An IANA name such as Europe/Zurich or Asia/Shanghai. Default: UTC.",
-                }
-            },
-        }
+class CurrentTimeTool(TypedTool):
+    name = "current_time"
+    description = "Return the current date and time, in UTC or in a named time zone."
+    arguments = CurrentTimeArguments
+    group = ToolGroup.world
+    allowed_modes = ALL_MODES
+    effect = Effect.read
 
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.world
-
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return ALL_MODES
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.read
-
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, tzinfo]:  # noqa: ARG002
-        name = arguments.get("timezone", "UTC")
+    async def prepare(self, arguments: CurrentTimeArguments, context: ToolContext) -> tuple[str, tzinfo]:  # noqa: ARG002
+        name = arguments.timezone
         return name, UTC if name == "UTC" else _zone(name)
 
     async def execute(self, prepared: tuple[str, tzinfo], context: ToolContext) -> ToolResult:  # noqa: ARG002

@@ -1,17 +1,20 @@
 """Delegates a task to another agent, which runs at once and answers this call."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from pydantic import Field
+
+from interlock.tools.arguments import ToolArguments
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import (
-    BaseTool,
     Effect,
     PolicySwitch,
+    TimeLimit,
     ToolContext,
     ToolGroup,
     ToolLimits,
     ToolMode,
+    TypedTool,
 )
 
 # The capability an Authority must have: an agent is running, and not at the maximum depth.
@@ -49,79 +52,42 @@ class SubtaskRunnerSlot:
         return self._children
 
 
-class DelegateTool(BaseTool):
+class DelegateArguments(ToolArguments):
+    agent: str = Field(min_length=1, max_length=64, description="The agent's name.")
+    task: str = Field(
+        min_length=1,
+        max_length=MAX_TASK_CHARS,
+        description="The task, with everything the agent must know, and what to answer.",
+    )
+
+
+class DelegateTool(TypedTool):
+    name = "delegate"
+    description = (
+        "Delegate a part of the work to another agent of this workspace. It does not see "
+        "this conversation: include everything it must know. It has at most your permissions "
+        "and cannot ask the user; its answer is the result of this call."
+    )
+    arguments = DelegateArguments
+    group = ToolGroup.code
+    allowed_modes = frozenset({ToolMode.coding})
+    effect = Effect.special
+    switches = frozenset({PolicySwitch.fs})
+    needs = frozenset({NEED})
+
     def __init__(self, delegation: SubtaskRunnerSlot) -> None:
         self._delegation = delegation
 
-    @property
-    def name(self) -> str:
-        return "delegate"
-
-    @property
-    def description(self) -> str:
-        return (
-            "Delegate a part of the work to another agent of this workspace. It does not see "
-            "this conversation: include everything it must know. It has at most your permissions "
-            "and cannot ask the user; its answer is the result of this call."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return _SCHEMA
-
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.code
-
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return frozenset({ToolMode.coding})
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.special
-
-    @property
-    def switches(self) -> frozenset[PolicySwitch]:
-        return frozenset({PolicySwitch.fs})
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({NEED})
-
-    @property
-    def enforces_timeout(self) -> bool:
-        return True
-
-    @property
-    def stop_seconds(self) -> float:
+    def time_limit(self, arguments: DelegateArguments, limits: ToolLimits) -> TimeLimit:  # noqa: ARG002
         """A delegated task has calls of its own, each of which gets its time to stop."""
-        return STOP_SECONDS
+        return TimeLimit(limits.max_timeout_seconds, enforced_by_tool=True, stop_seconds=STOP_SECONDS)
 
-    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
-        return limits.max_timeout_seconds
-
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:  # noqa: ARG002
+    async def prepare(self, arguments: DelegateArguments, context: ToolContext) -> DelegateArguments:  # noqa: ARG002
         if self._delegation.is_open:
-            await self._delegation.children.require_agent(str(arguments["agent"]))
+            await self._delegation.children.require_agent(arguments.agent)
         return arguments
 
-    async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def execute(self, prepared: DelegateArguments, context: ToolContext) -> ToolResult:
         context.cancel.begin_effect()
         children = self._delegation.children
-        return await children.work(str(prepared["agent"]), str(prepared["task"]), context)
-
-
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "agent": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The agent's name."},
-        "task": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX_TASK_CHARS,
-            "description": "The task, with everything the agent must know, and what to answer.",
-        },
-    },
-    "required": ["agent", "task"],
-}
+        return await children.work(prepared.agent, prepared.task, context)

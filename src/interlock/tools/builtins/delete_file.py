@@ -1,14 +1,15 @@
 """Deletes a file or symlink, or a whole directory if explicitly requested."""
 
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox.directories import refuse_protected_inside
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
-from interlock.tools.files.base import PATH, WritingTool
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import WRITING_MODES, FileTool, PathText
 from interlock.tools.files.write_checks import (
     WriteServices,
     change_origin,
@@ -17,7 +18,7 @@ from interlock.tools.files.write_checks import (
     write_result,
 )
 from interlock.tools.result import FileTouch, ToolResult
-from interlock.tools.tool import ToolContext
+from interlock.tools.tool import Effect, ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,42 +27,30 @@ class _Plan:
     is_folder: bool
 
 
-class DeleteFileTool(WritingTool[_Plan]):
+class DeleteFileArguments(ToolArguments):
+    path: PathText = Field(description="The path to delete.")
+    recursive: bool = Field(default=False, description="Required to delete a folder. Default: false.")
+
+
+class DeleteFileTool(FileTool[_Plan]):
+    name = "delete_file"
+    description = (
+        "Delete a file or a symlink (not its target); with recursive, delete a folder and everything in it."
+    )
+    arguments = DeleteFileArguments
+    allowed_modes = WRITING_MODES
+    effect = Effect.write
+
     def __init__(self, write_services: WriteServices) -> None:
         self._write_services = write_services
 
-    @property
-    def name(self) -> str:
-        return "delete_file"
-
-    @property
-    def description(self) -> str:
-        return (
-            "Delete a file or a symlink (not its target); with recursive, delete a folder and "
-            "everything in it."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": {**PATH, "description": "The path to delete."},
-                "recursive": {
-                    "type": "boolean",
-                    "description": "Required to delete a folder. Default: false.",
-                },
-            },
-            "required": ["path"],
-        }
-
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        place = resolver.find(arguments["path"], PathAccess.write, follow=False)
+    def judge(self, arguments: DeleteFileArguments, resolver: PathResolver, context: ToolContext) -> _Plan:
+        place = resolver.find(arguments.path, PathAccess.write, follow=False)
         status = lstat_path(resolver, place)
         is_folder = stat.S_ISDIR(status.st_mode)
         if is_folder:
             refuse_with_roots(place, context, resolver)
-            if not arguments.get("recursive", False):
+            if not arguments.recursive:
                 raise ToolError(
                     ErrorCode.INVALID_ARGS,
                     f"{resolver.shown(place)} is a folder",
@@ -69,9 +58,6 @@ class DeleteFileTool(WritingTool[_Plan]):
                 )
             refuse_protected_inside(resolver, place)
         return _Plan(place, is_folder)
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
 
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         shown = resolver.shown(plan.place)

@@ -1,15 +1,17 @@
 """Replaces text in a file: literally and counted, never by a pattern."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.file_io import OpenFile
-from interlock.sandbox.paths import PathAccess, PathResolver
-from interlock.tools.files.base import FILE_PATH, WritingTool, integer_schema
+from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import WRITING_MODES, FilePath, FileTool
 from interlock.tools.files.read_history import Span, require_read
 from interlock.tools.files.text_format import TextFormat
 from interlock.tools.files.write_checks import (
@@ -28,7 +30,7 @@ from interlock.tools.files.write_checks import (
     write_result,
 )
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import ToolContext, ToolLimits
+from interlock.tools.tool import Effect, ToolContext, ToolLimits
 
 _TOO_LARGE = "It is too large to edit here; tell the user."
 _CHOOSE = (
@@ -46,25 +48,34 @@ class _Plan:
     replaced: int
     occurrences: int
 
+    @property
+    def place(self) -> ResolvedPath:
+        return self.replacement.place
 
-class EditFileTool(WritingTool[_Plan]):
+
+class EditFileArguments(ToolArguments):
+    path: FilePath
+    find: str = Field(min_length=1, description="The text to replace.")
+    replace: str = Field(description="The replacement; can be empty.")
+    all: bool = Field(default=False, description="Replace every occurrence. Default: false.")
+    occurrence: int | None = Field(
+        default=None, ge=1, le=2**53, description="Replace only this occurrence (the first is 1)."
+    )
+
+
+class EditFileTool(FileTool[_Plan]):
+    name = "edit_file"
+    aliases = ("edit",)
+    description = (
+        "Replace text in a file that you have read. find is literal, can span lines, and "
+        "must match the file exactly. If it occurs more than once, give occurrence or all."
+    )
+    arguments = EditFileArguments
+    allowed_modes = WRITING_MODES
+    effect = Effect.write
+
     def __init__(self, write_services: WriteServices) -> None:
         self._write_services = write_services
-
-    @property
-    def name(self) -> str:
-        return "edit_file"
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ("edit",)
-
-    @property
-    def description(self) -> str:
-        return (
-            "Replace text in a file that you have read. find is literal, can span lines, and "
-            "must match the file exactly. If it occurs more than once, give occurrence or all."
-        )
 
     def limits_text(self, limits: ToolLimits) -> str:
         return (
@@ -72,30 +83,16 @@ class EditFileTool(WritingTool[_Plan]):
             f"bytes, and {limits.max_write_bytes} after the change."
         )
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": FILE_PATH,
-                "find": {"type": "string", "minLength": 1, "description": "The text to replace."},
-                "replace": {"type": "string", "description": "The replacement; can be empty."},
-                "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
-                "occurrence": integer_schema("Replace only this occurrence (the first is 1).", 1, 2**53),
-            },
-            "required": ["path", "find", "replace"],
-        }
-
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        place = resolver.find(arguments["path"], PathAccess.write)
+    def judge(self, arguments: EditFileArguments, resolver: PathResolver, context: ToolContext) -> _Plan:
+        place = resolver.find(arguments.path, PathAccess.write)
         shown = resolver.shown(place)
-        if arguments["find"] == arguments["replace"]:
+        if arguments.find == arguments.replace:
             raise ToolError(
                 ErrorCode.INVALID_ARGS,
                 "find and replace are the same: nothing would change",
                 "Correct them.",
             )
-        if arguments.get("all", False) and "occurrence" in arguments:
+        if arguments.all and arguments.occurrence is not None:
             raise ToolError(
                 ErrorCode.INVALID_ARGS, "all and occurrence exclude each other", "Give only one of them."
             )
@@ -110,8 +107,8 @@ class EditFileTool(WritingTool[_Plan]):
             form = existing_text_format(file, shown, context.limits)
             known = self._known(str(place.path), file, shown, context)
             data = file.read(0, file.size)
-            edit = _Edit(data, form, arguments["find"], arguments["replace"], shown)
-            places = edit.chosen(every=arguments.get("all", False), occurrence=arguments.get("occurrence"))
+            edit = _Edit(data, form, arguments.find, arguments.replace, shown)
+            places = edit.chosen(every=arguments.all, occurrence=arguments.occurrence)
             require_read(known, [(at, at + len(edit.find)) for at in places], shown)
             changed = edit.applied(places)
             refuse_oversized(len(changed), context.limits, shown, _TOO_LARGE)
@@ -131,12 +128,9 @@ class EditFileTool(WritingTool[_Plan]):
             context.session_id, path, file, shown, context.cancel.check
         )
 
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.replacement.place)
-
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         kept = apply_replacement(plan.replacement, self._write_services, resolver, context)
-        shown = resolver.shown(plan.replacement.place)
+        shown = resolver.shown(plan.place)
         plural = "" if plan.occurrences == 1 else "s"
         return write_result(
             f"replaced {plan.replaced} of {plan.occurrences} occurrence{plural} in {shown}",

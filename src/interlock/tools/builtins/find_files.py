@@ -1,91 +1,74 @@
 """Finds files and directories by name."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import Field
 
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.directory_walk import MAX_DEPTH
 from interlock.sandbox.paths import PathResolver, ResolvedPath
-from interlock.tools.files.base import CURSOR, PATH, ReadingTool, integer_schema
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import MAX_PAGE, READING_MODES, Cursor, FileTool, PathText
 from interlock.tools.files.directory_listing import list_page, require_directory
 from interlock.tools.files.glob_arguments import Glob, judged_pattern
+from interlock.tools.output_bounds import page_limits
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import ToolContext
+from interlock.tools.tool import Effect, ToolContext, ToolLimits
+
+
+class FindFilesArguments(ToolArguments):
+    path: PathText = Field(
+        default=".", description="The folder to search. Default: the first opened folder."
+    )
+    name_pattern: str = Field(
+        min_length=1, max_length=1000, description="For example *.py, test_*, src/**/*.ts. Case-sensitive."
+    )
+    max_depth: int = Field(
+        default=MAX_DEPTH, ge=1, le=MAX_DEPTH, description="Search at most this many levels deep."
+    )
+    limit: int | None = Field(
+        default=None, ge=1, le=MAX_PAGE, description="Return at most this many results at a time."
+    )
+    cursor: Cursor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     place: ResolvedPath
-    pattern: str
     glob: Glob
-    max_depth: int
-    limit: int | None
-    cursor: str | None
+    asked: FindFilesArguments
 
 
-class FindFilesTool(ReadingTool[_Plan]):
+class FindFilesTool(FileTool[_Plan]):
+    name = "find_files"
+    aliases = ("find",)
+    description = (
+        "Find files and folders by name, including hidden ones. Patterns: *, ?, [abc], "
+        "{a,b}; a pattern with a / is matched against the path below the folder, and ** "
+        "matches any number of folders."
+    )
+    arguments = FindFilesArguments
+    allowed_modes = READING_MODES
+    effect = Effect.read
+
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
-    @property
-    def name(self) -> str:
-        return "find_files"
+    def limits_text(self, limits: ToolLimits) -> str:
+        return page_limits(limits)
 
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ("find",)
-
-    @property
-    def description(self) -> str:
-        return (
-            "Find files and folders by name, including hidden ones. Patterns: *, ?, [abc], "
-            "{a,b}; a pattern with a / is matched against the path below the folder, and ** "
-            "matches any number of folders."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": {
-                    **PATH,
-                    "description": "The folder to search. Default: the first opened folder.",
-                },
-                "name_pattern": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 1000,
-                    "description": "For example *.py, test_*, src/**/*.ts. Case-sensitive.",
-                },
-                "max_depth": integer_schema("Search at most this many levels deep.", 1, MAX_DEPTH),
-                "limit": integer_schema("Return at most this many results at a time.", 1, 100_000),
-                "cursor": CURSOR,
-            },
-            "required": ["name_pattern"],
-        }
-
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
-        place = resolver.find(arguments.get("path", "."))
+    def judge(self, arguments: FindFilesArguments, resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
+        place = resolver.find(arguments.path)
         require_directory(resolver, place)
-        pattern = arguments["name_pattern"]
-        return _Plan(
-            *(place, pattern, judged_pattern(pattern, "name_pattern", place, resolver)),
-            arguments.get("max_depth", MAX_DEPTH),
-            arguments.get("limit"),
-            arguments.get("cursor"),
-        )
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
+        glob = judged_pattern(arguments.name_pattern, "name_pattern", place, resolver)
+        return _Plan(place, glob, arguments)
 
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         return list_page(
             *(resolver, plan.place, context, self._redactor),
             chosen=lambda entry: plan.glob.matches(entry.parts),
-            criteria=plan.pattern,
-            max_depth=plan.max_depth,
-            limit=plan.limit,
-            cursor=plan.cursor,
+            criteria=plan.asked.name_pattern,
+            max_depth=plan.asked.max_depth,
+            limit=plan.asked.limit,
+            cursor=plan.asked.cursor,
         )

@@ -7,9 +7,10 @@ only if all its addresses are public: an endpoint must not lead into the private
 
 import asyncio
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import Field
 
 from interlock.config.image import ImageEndpoint
 from interlock.core.errors import ErrorCode, ToolError
@@ -17,7 +18,8 @@ from interlock.core.text import escape_control_characters
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.file_changer import NewContent
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
-from interlock.tools.files.base import FILE_PATH, WRITING_MODES, FileTool, tool_error_from_oserror
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import WRITING_MODES, PathText, judge_paths, tool_error_from_oserror
 from interlock.tools.files.write_checks import (
     WriteServices,
     change_origin,
@@ -28,12 +30,21 @@ from interlock.tools.files.write_checks import (
 )
 from interlock.tools.media.image_file_names import candidate_names, with_extension
 from interlock.tools.media.image_format import ImageFormat, ImageInfo, detect_image
-from interlock.tools.media.image_request import ASPECT_RATIOS, ImageRequest, size_for
+from interlock.tools.media.image_request import AspectRatio, ImageRequest, size_for
 from interlock.tools.media.image_response import NOT_REPEATED, ImageResponseReader, no_image_error
 from interlock.tools.media.progress import periodic_progress
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread
-from interlock.tools.tool import Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, ToolMode
+from interlock.tools.tool import (
+    Effect,
+    ExternalCode,
+    PolicySwitch,
+    TimeLimit,
+    ToolContext,
+    ToolGroup,
+    ToolLimits,
+    TypedTool,
+)
 
 if TYPE_CHECKING:
     from interlock.tools.media.image_client import GeneratedImage
@@ -59,89 +70,53 @@ class _Plan:
     order: ImageRequest
 
 
-class GenerateImageTool(FileTool[_Plan]):
+class GenerateImageArguments(ToolArguments):
+    prompt: str = Field(
+        min_length=1, max_length=MAX_PROMPT_CHARS, description="A description of the image."
+    )
+    path: PathText = Field(
+        description="The new file, relative to the first opened folder or absolute. The extension "
+        "selects the format; the default is PNG."
+    )
+    aspect_ratio: AspectRatio = Field(
+        default="square", description="The shape. Default: square. The nearest size of the model is used."
+    )
+
+
+class GenerateImageTool(TypedTool):
+    name = "generate_image"
+    description = (
+        "Generate one image from a description and save it as a new file (.png, .jpg, "
+        ".webp). Every call costs money: never repeat a failed call without asking the user."
+    )
+    arguments = GenerateImageArguments
+    group = ToolGroup.media
+    allowed_modes = WRITING_MODES
+    effect = Effect.special
+    switches = frozenset({PolicySwitch.fs, PolicySwitch.image})
+    needs = frozenset({"roots", "endpoint:images"})
+    external = ExternalCode()
+
     def __init__(self, services: ImageServices) -> None:
         self._services = services
 
-    @property
-    def runs_external_code(self) -> bool:
-        return True
-
-    @property
-    def name(self) -> str:
-        return "generate_image"
-
-    @property
-    def description(self) -> str:
-        return (
-            "Generate one image from a description and save it as a new file (.png, .jpg, "
-            ".webp). Every call costs money: never repeat a failed call without asking the user."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "prompt": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": MAX_PROMPT_CHARS,
-                    "description": "A description of the image.",
-                },
-                "path": {
-                    **FILE_PATH,
-                    "description": "The new file, relative to the first opened folder or "
-                    "absolute. The extension selects the format; the default is "
-                    "PNG.",
-                },
-                "aspect_ratio": {
-                    "type": "string",
-                    "enum": list(ASPECT_RATIOS),
-                    "description": "The shape. Default: square. The nearest size of the model is used.",
-                },
-            },
-            "required": ["prompt", "path"],
-        }
-
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.media
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.special
-
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return WRITING_MODES
-
-    @property
-    def switches(self) -> frozenset[PolicySwitch]:
-        return frozenset({PolicySwitch.fs, PolicySwitch.image})
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"roots", "endpoint:images"})
-
-    @property
-    def enforces_timeout(self) -> bool:
-        return True
-
-    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
+    def time_limit(self, arguments: GenerateImageArguments, limits: ToolLimits) -> TimeLimit:  # noqa: ARG002
         endpoint = self._services.endpoint
-        return endpoint.timeout_seconds if endpoint is not None else limits.timeout_seconds
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
+        seconds = endpoint.timeout_seconds if endpoint is not None else limits.timeout_seconds
+        return TimeLimit(seconds, enforced_by_tool=True)
 
     # -- before any cost --
 
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
-        prompt, asked = arguments["prompt"], arguments["path"]
+    async def prepare(self, arguments: GenerateImageArguments, context: ToolContext) -> _Plan:
+        return await judge_paths(arguments, context, self._judge)
+
+    def _judge(
+        self, arguments: GenerateImageArguments, resolver: PathResolver, _context: ToolContext
+    ) -> _Plan:
+        prompt, asked = arguments.prompt, arguments.path
         if not prompt.strip():
             raise ToolError(ErrorCode.INVALID_ARGS, "prompt: is blank", "Describe the image.")
-        size = size_for(self._endpoint.model, arguments.get("aspect_ratio", "square"))
+        size = size_for(self._endpoint.model, arguments.aspect_ratio)
         named, kind = with_extension(asked)
         place = resolver.find(named, PathAccess.write)
         if exists(resolver, place):
@@ -203,11 +178,11 @@ class GenerateImageTool(FileTool[_Plan]):
         try:
             place, kept = self._put(plan, new, picture.kind, resolver, context)
         except OSError as error:
-            raise _lost(tool_error_from_oserror(error, self.subject(plan, resolver))) from error
+            raise _lost(tool_error_from_oserror(error, resolver.shown(plan.place))) from error
         except ToolError as error:
             raise _lost(error) from error
         shown, size, shape = resolver.shown(place), len(new.data), f"{picture.width} x {picture.height}"
-        renamed = "" if place == plan.place else _why(plan, picture, self.subject(plan, resolver))
+        renamed = "" if place == plan.place else _why(plan, picture, resolver.shown(plan.place))
         result = write_result(
             f"created {shown}: {picture.kind} image, {shape} pixels, {size} bytes{renamed}",
             kept=kept,
@@ -239,7 +214,7 @@ class GenerateImageTool(FileTool[_Plan]):
                 # Another process created a file of that name just now.
                 if error.error_code is not ErrorCode.STALE_READ:
                     raise
-        raise _taken(self.subject(plan, resolver), "Choose another path.")
+        raise _taken(resolver.shown(plan.place), "Choose another path.")
 
 
 def _why(plan: _Plan, picture: ImageInfo, wanted: str) -> str:

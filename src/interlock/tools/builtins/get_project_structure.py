@@ -2,19 +2,21 @@
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+
+from pydantic import Field
 
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.directory_walk import EntryKind, entries
 from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import PathResolver, ResolvedPath, quote_path
-from interlock.tools.files.base import PATH, ReadingTool, integer_schema
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import MAX_PAGE, READING_MODES, FileTool, PathText
 from interlock.tools.files.directory_listing import KIND_SUFFIXES, require_directory
-from interlock.tools.output_bounds import LinePage
+from interlock.tools.output_bounds import LinePage, page_limits
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import ToolContext
+from interlock.tools.tool import Effect, ToolContext, ToolLimits
 
 DEFAULT_DEPTH = 3
 DEFAULT_LIMIT = 400
@@ -37,46 +39,48 @@ class _Plan:
     limit: int
 
 
-class GetProjectStructureTool(ReadingTool[_Plan]):
+class GetProjectStructureArguments(ToolArguments):
+    path: PathText = Field(default=".", description="The folder. Default: the first opened folder.")
+    max_depth: int = Field(
+        default=DEFAULT_DEPTH,
+        ge=1,
+        le=20,
+        description=f"The number of levels to show. Default: {DEFAULT_DEPTH}.",
+    )
+    limit: int = Field(
+        default=DEFAULT_LIMIT,
+        ge=1,
+        le=MAX_PAGE,
+        description=f"The maximum number of lines. Default: {DEFAULT_LIMIT}.",
+    )
+
+
+class GetProjectStructureTool(FileTool[_Plan]):
+    name = "get_project_structure"
+    description = (
+        "Show the folders and files of a project as an indented tree; large folders are "
+        "shown in part. Folders such as .git and node_modules are listed but not expanded; "
+        "use list_files to see everything."
+    )
+    arguments = GetProjectStructureArguments
+    allowed_modes = READING_MODES
+    effect = Effect.read
+
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
-    @property
-    def name(self) -> str:
-        return "get_project_structure"
+    def limits_text(self, limits: ToolLimits) -> str:
+        return page_limits(limits)
 
-    @property
-    def description(self) -> str:
-        return (
-            "Show the folders and files of a project as an indented tree; large folders are "
-            "shown in part. Folders such as .git and node_modules are listed but not expanded; "
-            "use list_files to see everything."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": {**PATH, "description": "The folder. Default: the first opened folder."},
-                "max_depth": integer_schema(
-                    f"The number of levels to show. Default: {DEFAULT_DEPTH}.", 1, 20
-                ),
-                "limit": integer_schema(
-                    f"The maximum number of lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
-                ),
-            },
-        }
-
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:  # noqa: ARG002
-        place = resolver.find(arguments.get("path", "."))
+    def judge(
+        self,
+        arguments: GetProjectStructureArguments,
+        resolver: PathResolver,
+        context: ToolContext,  # noqa: ARG002
+    ) -> _Plan:
+        place = resolver.find(arguments.path)
         require_directory(resolver, place)
-        return _Plan(
-            place, arguments.get("max_depth", DEFAULT_DEPTH), arguments.get("limit", DEFAULT_LIMIT)
-        )
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
+        return _Plan(place, arguments.max_depth, arguments.limit)
 
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         with resolver.folder(plan.place) as folder:

@@ -1,66 +1,43 @@
 """Adds a dated entry to a note in memory."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.memory.note_writer import NoteEntry, NoteWriter
+from interlock.tools.arguments import ToolArguments
 from interlock.tools.result import FileTouch, ToolResult
 from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
-from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.tool import Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode, TypedTool
 
 
-class MemoryAppendTool(BaseTool):
+class MemoryAppendArguments(ToolArguments):
+    content: str = Field(description="The text to save, in Markdown.")
+    title: str = Field(
+        default="",
+        description="The title of the note; the same title appends to the same note. Default: today.",
+    )
+
+
+class MemoryAppendTool(TypedTool):
+    name = "memory_append"
+    description = (
+        "Save something in memory: append a dated entry to the note with this title, or to "
+        "today's note if there is no title. Notes are Markdown files that the user reads and "
+        "edits."
+    )
+    arguments = MemoryAppendArguments
+    group = ToolGroup.memory
+    allowed_modes = frozenset({ToolMode.coding})
+    effect = Effect.write
+    switches = frozenset({PolicySwitch.memory})
+
     def __init__(self, writer: NoteWriter | None) -> None:
         self._writer = writer
 
-    @property
-    def name(self) -> str:
-        return "memory_append"
-
-    @property
-    def description(self) -> str:
-        return (
-            "Save something in memory: append a dated entry to the note with this title, or to "
-            "today's note if there is no title. Notes are Markdown files that the user reads and "
-            "edits."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "content": {"type": "string", "description": "The text to save, in Markdown."},
-                "title": {
-                    "type": "string",
-                    "description": (
-                        "The title of the note; the same title appends to the same note. Default: today."
-                    ),
-                },
-            },
-            "required": ["content"],
-        }
-
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.memory
-
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return frozenset({ToolMode.coding})
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.write
-
-    @property
-    def switches(self) -> frozenset[PolicySwitch]:
-        return frozenset({PolicySwitch.memory})
-
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> NoteEntry:
-        writer, content, title = self._writer, arguments["content"], arguments.get("title", "")
+    async def prepare(self, arguments: MemoryAppendArguments, context: ToolContext) -> NoteEntry:
+        writer, content, title = self._writer, arguments.content, arguments.title
         if writer is None:
             raise ToolError(
                 ErrorCode.EXECUTION_ERROR,

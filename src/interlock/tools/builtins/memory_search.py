@@ -1,77 +1,56 @@
 """Searches the notes that people and agents wrote down."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
+
+from pydantic import Field
 
 from interlock.config.modes import ALL_MODES
 from interlock.core.errors import ErrorCode, StoreError, ToolError
 from interlock.core.text import escape_control_characters
 from interlock.memory.search import MemorySearch, MemorySearchResult, SearchHit
 from interlock.redaction.redactor import MARK
+from interlock.tools.arguments import ToolArguments
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread_abandonable
-from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.tool import Effect, PolicySwitch, ToolContext, ToolGroup, TypedTool
 
 DEFAULT_LIMIT, MAX_LIMIT = 5, 50
 
 
-class MemorySearchTool(BaseTool):
+class MemorySearchArguments(ToolArguments):
+    query: str = Field(description="The search: a few words or a question.")
+    limit: int = Field(
+        default=DEFAULT_LIMIT,
+        ge=1,
+        le=MAX_LIMIT,
+        description=f"The maximum number of notes. Default: {DEFAULT_LIMIT}.",
+    )
+
+
+class MemorySearchTool(TypedTool):
+    name = "memory_search"
+    description = (
+        "Search the notes in memory: what the user said, decided or asked to remember. Use "
+        "plain words in the user's language; identifiers and small typos are matched too."
+    )
+    arguments = MemorySearchArguments
+    group = ToolGroup.memory
+    allowed_modes = ALL_MODES
+    effect = Effect.read
+    switches = frozenset({PolicySwitch.memory})
+
     def __init__(self, search: MemorySearch | None) -> None:
         self._search = search
 
-    @property
-    def name(self) -> str:
-        return "memory_search"
-
-    @property
-    def description(self) -> str:
-        return (
-            "Search the notes in memory: what the user said, decided or asked to remember. Use "
-            "plain words in the user's language; identifiers and small typos are matched too."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": ("The search: a few words or a question.")},
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": MAX_LIMIT,
-                    "description": f"The maximum number of notes. Default: {DEFAULT_LIMIT}.",
-                },
-            },
-            "required": ["query"],
-        }
-
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.memory
-
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return ALL_MODES
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.read
-
-    @property
-    def switches(self) -> frozenset[PolicySwitch]:
-        return frozenset({PolicySwitch.memory})
-
-    async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def execute(self, prepared: MemorySearchArguments, context: ToolContext) -> ToolResult:
         search = self._search
         if search is None:
             raise _unavailable("there is no memory here")
-        query, limit = prepared["query"], prepared.get("limit", DEFAULT_LIMIT)
         check = context.cancel.check
         try:
             found = await run_in_thread_abandonable(
-                context.cancel, lambda: search.search(query, limit, check)
+                context.cancel, lambda: search.search(prepared.query, prepared.limit, check)
             )
         except OSError as error:
             raise _unavailable(f"the memory folder cannot be read: {error.strerror}") from error

@@ -2,14 +2,15 @@
 
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox.directories import refuse_protected_inside
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
-from interlock.tools.files.base import PATH, WritingTool
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import WRITING_MODES, FileTool, PathText
 from interlock.tools.files.write_checks import (
     WriteServices,
     change_origin,
@@ -18,7 +19,7 @@ from interlock.tools.files.write_checks import (
     write_result,
 )
 from interlock.tools.result import FileTouch, ToolResult
-from interlock.tools.tool import ToolContext
+from interlock.tools.tool import Effect, ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,40 +28,33 @@ class _Plan:
     destination: ResolvedPath
     overwrite: bool
 
+    @property
+    def place(self) -> ResolvedPath:
+        return self.source
 
-class MoveFileTool(WritingTool[_Plan]):
+
+class MoveFileArguments(ToolArguments):
+    source: PathText = Field(description="The path to move.")
+    destination: PathText = Field(description="The new path, including the name.")
+    overwrite: bool = Field(default=False, description="Replace an existing file. Default: false.")
+
+
+class MoveFileTool(FileTool[_Plan]):
+    name = "move_file"
+    description = (
+        "Move or rename a file or a folder and create missing parent folders. An existing "
+        "file is replaced only with overwrite."
+    )
+    arguments = MoveFileArguments
+    allowed_modes = WRITING_MODES
+    effect = Effect.write
+
     def __init__(self, write_services: WriteServices) -> None:
         self._write_services = write_services
 
-    @property
-    def name(self) -> str:
-        return "move_file"
-
-    @property
-    def description(self) -> str:
-        return (
-            "Move or rename a file or a folder and create missing parent folders. An existing "
-            "file is replaced only with overwrite."
-        )
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "source": {**PATH, "description": "The path to move."},
-                "destination": {**PATH, "description": "The new path, including the name."},
-                "overwrite": {
-                    "type": "boolean",
-                    "description": "Replace an existing file. Default: false.",
-                },
-            },
-            "required": ["source", "destination"],
-        }
-
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        source = resolver.find(arguments["source"], PathAccess.write, follow=False)
-        destination = resolver.find(arguments["destination"], PathAccess.write, follow=False)
+    def judge(self, arguments: MoveFileArguments, resolver: PathResolver, context: ToolContext) -> _Plan:
+        source = resolver.find(arguments.source, PathAccess.write, follow=False)
+        destination = resolver.find(arguments.destination, PathAccess.write, follow=False)
         if source.path == destination.path:
             raise _refused("source and destination are the same")
         status = lstat_path(resolver, source)
@@ -69,7 +63,7 @@ class MoveFileTool(WritingTool[_Plan]):
             if destination.path.is_relative_to(source.path):
                 raise _refused("a folder cannot be moved into itself")
             refuse_protected_inside(resolver, source, moved_to=destination)
-        overwrite = arguments.get("overwrite", False)
+        overwrite = arguments.overwrite
         target = _at(resolver, destination)
         if target is not None:
             _refuse_target(status, target, resolver.shown(destination), source.name, overwrite=overwrite)

@@ -1,9 +1,10 @@
 """Reads a text file, a page at a time. The span shown and its hash go into the call's event."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
@@ -11,7 +12,8 @@ from interlock.sandbox.file_io import OpenFile, open_file
 from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.page_cache_reader import CachedFile, find_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
-from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, integer_schema
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import READING_MODES, Cursor, FilePath, FileTool
 from interlock.tools.files.cursor import (
     cursor_subject,
     invalid_cursor,
@@ -28,7 +30,7 @@ from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_fil
 from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
 from interlock.tools.output_bounds import page_limits
 from interlock.tools.result import FileTouch, ToolResult
-from interlock.tools.tool import ToolContext, ToolLimits
+from interlock.tools.tool import Effect, ToolContext, ToolLimits
 
 MAX_OFFSET = 2**53
 
@@ -50,63 +52,56 @@ class _Plan:
         return cursor_subject("read", self.place.path)
 
 
-class ReadFileTool(ReadingTool[_Plan]):
+class ReadFileArguments(ToolArguments):
+    path: FilePath
+    offset: int | None = Field(
+        default=None, ge=0, le=MAX_OFFSET, description="Start at this byte (the first is 0)."
+    )
+    limit_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_OFFSET,
+        description="Read at most this many bytes, up to the read limit. Default: one page.",
+    )
+    start_line: int | None = Field(
+        default=None, ge=1, le=MAX_OFFSET, description="Start at this line (the first is 1)."
+    )
+    line_count: int | None = Field(
+        default=None, ge=1, le=MAX_OFFSET, description="Read at most this many lines."
+    )
+    cursor: Cursor | None = None
+
+
+class ReadFileTool(FileTool[_Plan]):
+    name = "read_file"
+    aliases = ("read", "fs.read")
+    description = (
+        "Read a text file, whole or from a given line or byte. Long files are returned in "
+        "pages: pass next_page_cursor as cursor to continue. For a folder, its content is "
+        "listed."
+    )
+    arguments = ReadFileArguments
+    allowed_modes = READING_MODES
+    effect = Effect.read
+
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-
-    @property
-    def name(self) -> str:
-        return "read_file"
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ("read", "fs.read")
-
-    @property
-    def description(self) -> str:
-        return (
-            "Read a text file, whole or from a given line or byte. Long files are returned in "
-            "pages: pass next_page_cursor as cursor to continue. For a folder, its content is "
-            "listed."
-        )
 
     def limits_text(self, limits: ToolLimits) -> str:
         return f"{page_limits(limits)} limit_bytes allows more at once, up to {limits.max_read_bytes}."
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": FILE_PATH,
-                "offset": integer_schema("Start at this byte (the first is 0).", 0, MAX_OFFSET),
-                "limit_bytes": integer_schema(
-                    "Read at most this many bytes, up to the read limit. Default: one page.",
-                    1,
-                    MAX_OFFSET,
-                ),
-                "start_line": integer_schema("Start at this line (the first is 1).", 1, MAX_OFFSET),
-                "line_count": integer_schema("Read at most this many lines.", 1, MAX_OFFSET),
-                "cursor": CURSOR,
-            },
-            "required": ["path"],
-        }
-
-    def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan | None:
-        found = find_cached(PathResolver(context.profile), arguments["path"])
+    def prepare_at_once(self, arguments: ReadFileArguments, context: ToolContext) -> _Plan | None:
+        found = find_cached(PathResolver(context.profile), arguments.path)
         return found and _plan(*found, arguments, context)
 
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        return _plan(resolver.find(arguments["path"]), None, arguments, context)
+    def judge(self, arguments: ReadFileArguments, resolver: PathResolver, context: ToolContext) -> _Plan:
+        return _plan(resolver.find(arguments.path), None, arguments, context)
 
     def at_once(self, prepared: _Plan, context: ToolContext) -> ToolResult | None:
         if prepared.file is None:
             return None
         shown = PathResolver(context.profile).shown(prepared.place)
         return self._read(prepared.file, prepared, shown, context)
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
 
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         try:
@@ -203,16 +198,16 @@ class _Begin:
 
 
 def _plan(
-    place: ResolvedPath, file: CachedFile | None, arguments: Mapping[str, Any], context: ToolContext
+    place: ResolvedPath, file: CachedFile | None, arguments: ReadFileArguments, context: ToolContext
 ) -> _Plan:
     plan = _Plan(
         place=place,
         file=file,
-        offset=arguments.get("offset"),
-        limit_bytes=arguments.get("limit_bytes"),
-        start_line=arguments.get("start_line"),
-        line_count=arguments.get("line_count"),
-        cursor=arguments.get("cursor"),
+        offset=arguments.offset,
+        limit_bytes=arguments.limit_bytes,
+        start_line=arguments.start_line,
+        line_count=arguments.line_count,
+        cursor=arguments.cursor,
     )
     if plan.offset is not None and plan.start_line is not None:
         raise ToolError(

@@ -6,12 +6,12 @@ another process does to the tree meanwhile, no text from outside the roots is sh
 
 import os
 import stat
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
@@ -19,12 +19,13 @@ from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.sandbox.helper_program import confined, running
 from interlock.sandbox.jobs import SandboxBackend, SandboxUnavailable
 from interlock.sandbox.paths import PathResolver, ResolvedPath
+from interlock.tools.arguments import ToolArguments
 from interlock.tools.files.base import (
-    CURSOR,
-    PATH,
+    MAX_PAGE,
     READING_MODES,
-    FileTool,
-    integer_schema,
+    Cursor,
+    PathText,
+    judge_paths,
     tool_error_from_oserror,
 )
 from interlock.tools.files.cursor import cursor_subject, make_cursor, number_in, read_cursor
@@ -41,7 +42,7 @@ from interlock.tools.files.suggestions import not_found_error
 from interlock.tools.output_bounds import LinePage, page_limits
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread
-from interlock.tools.tool import Effect, ToolContext, ToolLimits, ToolMode
+from interlock.tools.tool import Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, TypedTool
 
 DEFAULT_LIMIT = 500
 
@@ -58,74 +59,59 @@ class _Plan:
     subject: str
 
 
-class SearchFilesTool(FileTool[_Plan]):
+class SearchFilesArguments(ToolArguments):
+    path: PathText = Field(default=".", description="A folder or a file. Default: the first opened folder.")
+    pattern: str = Field(
+        min_length=1,
+        max_length=10_000,
+        description="A regular expression (Rust syntax), case-sensitive; (?i) ignores case.",
+    )
+    glob: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="Search only files with matching names: *.py, *.{js,ts}, src/**/*.ts.",
+    )
+    limit: int = Field(
+        default=DEFAULT_LIMIT,
+        ge=1,
+        le=MAX_PAGE,
+        description=f"The maximum number of lines. Default: {DEFAULT_LIMIT}.",
+    )
+    cursor: Cursor | None = None
+
+
+class SearchFilesTool(TypedTool):
+    name = "search_files"
+    aliases = ("grep", "fs.search")
+    description = (
+        "Search the content of files for a regular expression and return each matching line "
+        "as file:line:text, including hidden files. Files that .gitignore excludes are "
+        "searched only if path names them; .git is never searched."
+    )
+    arguments = SearchFilesArguments
+    group = ToolGroup.code
+    allowed_modes = READING_MODES
+    effect = Effect.read
+    switches = frozenset({PolicySwitch.fs})
+    needs = frozenset({"roots", "program:rg"})
+
     def __init__(self, redactor: Redactor, program: Path | None, backend: SandboxBackend | None) -> None:
         self._backend = backend
         self._redactor = redactor
         self._program = program
 
-    @property
-    def name(self) -> str:
-        return "search_files"
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ("grep", "fs.search")
-
-    @property
-    def description(self) -> str:
-        return (
-            "Search the content of files for a regular expression and return each matching line "
-            "as file:line:text, including hidden files. Files that .gitignore excludes are "
-            "searched only if path names them; .git is never searched."
-        )
-
     def limits_text(self, limits: ToolLimits) -> str:
         return f"{page_limits(limits)[:-1]}, for files of at most {limits.max_read_bytes} bytes."
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": {**PATH, "description": "A folder or a file. Default: the first opened folder."},
-                "pattern": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 10_000,
-                    "description": (
-                        "A regular expression (Rust syntax), case-sensitive; (?i) ignores case."
-                    ),
-                },
-                "glob": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 1000,
-                    "description": "Search only files with matching names: *.py, *.{js,ts}, src/**/*.ts.",
-                },
-                "limit": integer_schema(
-                    f"The maximum number of lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
-                ),
-                "cursor": CURSOR,
-            },
-            "required": ["pattern"],
-        }
+    async def prepare(self, arguments: SearchFilesArguments, context: ToolContext) -> _Plan:
+        return await judge_paths(arguments, context, self._judge)
 
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return READING_MODES
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.read
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"program:rg"}
-
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        place = resolver.find(arguments.get("path", "."))
-        pattern, glob = arguments["pattern"], arguments.get("glob")
+    def _judge(
+        self, arguments: SearchFilesArguments, resolver: PathResolver, context: ToolContext
+    ) -> _Plan:
+        place = resolver.find(arguments.path)
+        pattern, glob = arguments.pattern, arguments.glob
         if "\0" in pattern:
             raise ToolError(
                 ErrorCode.INVALID_ARGS,
@@ -136,18 +122,15 @@ class SearchFilesTool(FileTool[_Plan]):
         _require_searchable(resolver, place)
         subject = cursor_subject("search", place.path, pattern, glob)
         passed = EarlierMatches()
-        if cursor := arguments.get("cursor"):
+        if cursor := arguments.cursor:
             digest, position = read_cursor(cursor, subject)
             passed = EarlierMatches(number_in(position, "count"), digest)
         return _Plan(
             *(place, SearchQuery(pattern, chosen)),
-            limit=min(arguments.get("limit", DEFAULT_LIMIT), context.limits.max_output_lines),
+            limit=min(arguments.limit, context.limits.max_output_lines),
             passed=passed,
             subject=subject,
         )
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
 
     def _start(self, context: ToolContext) -> StartProgram:
         if self._backend is None:

@@ -2,9 +2,10 @@
 
 import hashlib
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
@@ -12,7 +13,8 @@ from interlock.sandbox.file_changer import NewContent
 from interlock.sandbox.file_io import OpenFile
 from interlock.sandbox.paths import PathAccess, PathResolver, ResolvedPath
 from interlock.sandbox.undo_store import MAX_ENTRY_BYTES
-from interlock.tools.files.base import FILE_PATH, WritingTool
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import WRITING_MODES, FilePath, FileTool
 from interlock.tools.files.read_history import require_read
 from interlock.tools.files.text_format import TextFormat
 from interlock.tools.files.write_checks import (
@@ -33,7 +35,7 @@ from interlock.tools.files.write_checks import (
     write_result,
 )
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import ToolContext, ToolLimits
+from interlock.tools.tool import Effect, ToolContext, ToolLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,47 +56,34 @@ _TRIES = 100
 _Plan = _Create | _Append | Replacement
 
 
-class WriteFileTool(WritingTool[_Plan]):
+class WriteFileArguments(ToolArguments):
+    path: FilePath
+    content: str = Field(description="The exact text to write.")
+    mode: Literal["overwrite", "append"] = Field(
+        default="overwrite", description="overwrite (the default) replaces the whole content."
+    )
+
+
+class WriteFileTool(FileTool[_Plan]):
+    name = "write_file"
+    aliases = ("write", "fs.write")
+    description = (
+        "Create a text file and its parent folders, or replace the whole content of a file "
+        "that you have read; with mode append, append to it. Prefer edit_file for small "
+        "changes."
+    )
+    arguments = WriteFileArguments
+    allowed_modes = WRITING_MODES
+    effect = Effect.write
+
     def __init__(self, write_services: WriteServices) -> None:
         self._write_services = write_services
-
-    @property
-    def name(self) -> str:
-        return "write_file"
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ("write", "fs.write")
-
-    @property
-    def description(self) -> str:
-        return (
-            "Create a text file and its parent folders, or replace the whole content of a file "
-            "that you have read; with mode append, append to it. Prefer edit_file for small "
-            "changes."
-        )
 
     def limits_text(self, limits: ToolLimits) -> str:
         return f"One call can write at most {limits.max_write_bytes} bytes."
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "path": FILE_PATH,
-                "content": {"type": "string", "description": "The exact text to write."},
-                "mode": {
-                    "type": "string",
-                    "enum": ["overwrite", "append"],
-                    "description": "overwrite (the default) replaces the whole content.",
-                },
-            },
-            "required": ["path", "content"],
-        }
-
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> _Plan:
-        place, text = resolver.find(arguments["path"], PathAccess.write), arguments["content"]
+    def judge(self, arguments: WriteFileArguments, resolver: PathResolver, context: ToolContext) -> _Plan:
+        place, text = resolver.find(arguments.path, PathAccess.write), arguments.content
         shown = resolver.shown(place)
         data = encode_text(text, TextFormat(), "content")
         refuse_oversized(len(data), context.limits, "content")
@@ -103,7 +92,7 @@ class WriteFileTool(WritingTool[_Plan]):
             return _Create(place, make_content(data))
         with existing_file(resolver, place) as (_, file):
             form = existing_text_format(file, shown, context.limits)
-            if arguments.get("mode") == "append":
+            if arguments.mode == "append":
                 refuse_redaction_marks(text.count(MARK), 0, shown)
                 refuse_oversized(len(_adapted(text, form)), context.limits, "content")
                 return _Append(place, text)
@@ -135,9 +124,6 @@ class WriteFileTool(WritingTool[_Plan]):
             new=new,
             known=((0, len(new.data)),),
         )
-
-    def subject(self, plan: _Plan, resolver: PathResolver) -> str:
-        return resolver.shown(plan.place)
 
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         shown = resolver.shown(plan.place)

@@ -3,84 +3,71 @@
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, Protocol, TypeVar
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import escape_control_characters
-from interlock.sandbox.paths import PathResolver
-from interlock.tools.output_bounds import page_limits
+from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread, run_in_thread_abandonable
-from interlock.tools.tool import (
-    BaseTool,
-    Effect,
-    PolicySwitch,
-    ToolContext,
-    ToolGroup,
-    ToolLimits,
-    ToolMode,
-)
+from interlock.tools.tool import PolicySwitch, ToolContext, ToolGroup, ToolMode, TypedTool
 
-Plan = TypeVar("Plan")
+Arguments = TypeVar("Arguments")
+Judged = TypeVar("Judged")
 
 READING_MODES = frozenset({ToolMode.chat, ToolMode.plan, ToolMode.coding})
 WRITING_MODES = frozenset({ToolMode.coding})
 
-PATH = {"type": "string", "minLength": 1, "maxLength": 4096}
-FILE_PATH = {**PATH, "description": "The file, relative to the first opened folder or absolute."}
-CURSOR = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 4096,
-    "description": "next_page_cursor of the previous page; keep the other arguments unchanged.",
-}
+# A path, which each tool describes.
+PathText = Annotated[str, Field(min_length=1, max_length=4096)]
+FilePath = Annotated[
+    PathText, Field(description="The file, relative to the first opened folder or absolute.")
+]
+Cursor = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=4096,
+        description="next_page_cursor of the previous page; keep the other arguments unchanged.",
+    ),
+]
+MAX_PAGE = 100_000
 
 
-class FileTool(BaseTool, Generic[Plan]):
-    """A tool that works on files in the opened directories.
+class _HasPlace(Protocol):
+    @property
+    def place(self) -> ResolvedPath: ...
 
-    Paths are judged in a thread: they may block.
+
+Plan = TypeVar("Plan", bound=_HasPlace)
+
+
+class FileTool(TypedTool, Generic[Plan]):
+    """A tool that consists of system calls on files in the opened directories.
+
+    They may block, so both steps run in threads.
     """
 
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.code
-
-    @property
-    def switches(self) -> frozenset[PolicySwitch]:
-        return frozenset({PolicySwitch.fs})
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"roots"})
+    group = ToolGroup.code
+    switches = frozenset({PolicySwitch.fs})
+    needs = frozenset({"roots"})
 
     @abstractmethod
-    def judge(self, arguments: Mapping[str, Any], resolver: PathResolver, context: ToolContext) -> Plan:
+    def judge(self, arguments: Any, resolver: PathResolver, context: ToolContext) -> Plan:
         """Judge every path and return the plan, without any effect."""
 
     @abstractmethod
+    def work(self, plan: Plan, resolver: PathResolver, context: ToolContext) -> ToolResult: ...
+
     def subject(self, plan: Plan, resolver: PathResolver) -> str:
         """What the call is about, for error messages."""
+        return resolver.shown(plan.place)
 
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Plan:
-        resolver = PathResolver(context.profile)
-
-        def judge() -> Plan:
-            with_paths = [str(arguments[name]) for name in ("path", "source") if name in arguments]
-            try:
-                return self.judge(arguments, resolver, context)
-            except OSError as error:
-                raise tool_error_from_oserror(error, with_paths[0] if with_paths else ".") from error
-
-        return await run_in_thread_abandonable(context.cancel, judge)
-
-
-class BlockingFileTool(FileTool[Plan]):
-    """A file tool that consists of system calls only."""
-
-    @abstractmethod
-    def work(self, plan: Plan, resolver: PathResolver, context: ToolContext) -> ToolResult: ...
+    async def prepare(self, arguments: Any, context: ToolContext) -> Plan:
+        return await judge_paths(arguments, context, self.judge)
 
     async def execute(self, prepared: Plan, context: ToolContext) -> ToolResult:
         resolver = PathResolver(context.profile)
@@ -94,27 +81,22 @@ class BlockingFileTool(FileTool[Plan]):
         return await run_in_thread(context.cancel, work)
 
 
-class ReadingTool(BlockingFileTool[Plan]):
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return READING_MODES
+async def judge_paths(
+    arguments: Arguments,
+    context: ToolContext,
+    judge: Callable[[Arguments, PathResolver, ToolContext], Judged],
+) -> Judged:
+    """Judge in a thread: looking a path up may block."""
+    resolver = PathResolver(context.profile)
 
-    @property
-    def effect(self) -> Effect:
-        return Effect.read
+    def judged() -> Judged:
+        try:
+            return judge(arguments, resolver, context)
+        except OSError as error:
+            asked = getattr(arguments, "path", None) or getattr(arguments, "source", ".")
+            raise tool_error_from_oserror(error, str(asked)) from error
 
-    def limits_text(self, limits: ToolLimits) -> str:
-        return page_limits(limits)
-
-
-class WritingTool(BlockingFileTool[Plan]):
-    @property
-    def allowed_modes(self) -> frozenset[ToolMode]:
-        return WRITING_MODES
-
-    @property
-    def effect(self) -> Effect:
-        return Effect.write
+    return await run_in_thread_abandonable(context.cancel, judged)
 
 
 _SENTENCES = {
@@ -153,7 +135,3 @@ def tool_error_from_oserror(error: OSError, shown: str) -> ToolError:
         _NEXT_STEPS.get(code, "Try a different approach, or tell the user."),
         is_an_answer=code in _SENTENCES.keys() - _OF_THE_DISK,
     )
-
-
-def integer_schema(description: str, minimum: int, maximum: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}

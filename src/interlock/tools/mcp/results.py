@@ -11,7 +11,7 @@ import orjson
 
 from interlock.core.errors import ErrorCode
 from interlock.core.text import sanitize_text, to_json_value
-from interlock.tools.arguments import ArgumentValidator, is_too_deep
+from interlock.tools.arguments import SchemaParser, is_too_deep
 from interlock.tools.mcp.schema_checks import max_value_bytes
 from interlock.tools.mcp.tool_definitions import McpToolDefinition
 from interlock.tools.mcp.tool_names import to_visible_line
@@ -69,7 +69,7 @@ def _structure_fault(structured: Any, definition: McpToolDefinition) -> str:
     try:
         # This runs on the event loop: limit what is checked, and how long that takes, first.
         longest = max_value_bytes(definition.output_schema)
-        validator = ArgumentValidator(definition.output_schema)
+        validator = SchemaParser(definition.output_schema)
     except (ValueError, RecursionError):
         return ""
     try:

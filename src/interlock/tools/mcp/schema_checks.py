@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import re2
 
-from interlock.tools.arguments import MAX_ARGUMENT_BYTES, ArgumentValidator, is_too_deep
+from interlock.tools.arguments import MAX_ARGUMENT_BYTES, SchemaParser, is_too_deep
 from interlock.tools.arguments import MAX_DEPTH as MAX_VALUE_DEPTH
 from interlock.tools.mcp.tool_names import has_hidden_characters, to_visible_line
 
@@ -68,7 +68,7 @@ def checked_schema(schema: Any) -> dict[str, Any]:
         shown["additionalProperties"] = False
     shown.setdefault("properties", {})
     try:
-        ArgumentValidator(shown)
+        SchemaParser(shown)
     except (ValueError, RecursionError) as error:
         raise UnusableSchema(to_visible_line(f"its schema cannot be used: {error}", 200)) from None
     return shown

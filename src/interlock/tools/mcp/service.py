@@ -29,6 +29,7 @@ from interlock.tools.mcp.tool_classification import ClassifyRequest, make_tool_c
 from interlock.tools.mcp.tool_definitions import NAME_CLASH, McpToolDefinition, check_listing
 from interlock.tools.mcp.tool_names import exposed_name
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import mcp_server
 
 # The minimum interval at which a server that announces changes is listed again.
 LOOK_AGAIN_SECONDS = 5.0
@@ -129,7 +130,7 @@ class McpService:
         known = (await self.book.catalog()).servers.get(server_id)
         if known is not None and not anew and _is_as_known(known, found):
             return
-        own = [entry.tool for entry in self._registry if entry.tool.mcp_server is None]
+        own = [entry.tool for entry in self._registry if mcp_server(entry.tool) is None]
         taken = [name for tool in own for name in (tool.name, *tool.aliases)]
         # Two hundred large schemas take a while to check.
         listed = await asyncio.to_thread(check_listing, server_id, found, self._redactor, taken)

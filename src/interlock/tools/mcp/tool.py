@@ -7,6 +7,7 @@ from typing import Any
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.sandbox.protected_snapshot import NOT_PUT_BACK
+from interlock.tools.arguments import SchemaParser
 from interlock.tools.mcp.connection_pool import McpConnectionPool
 from interlock.tools.mcp.errors import McpServerError
 from interlock.tools.mcp.repository import McpRepository, StoredMcpTool
@@ -17,7 +18,17 @@ from interlock.tools.mcp.server_config import McpServerConfig
 from interlock.tools.mcp.tool_definitions import McpToolDefinition, definition_problem
 from interlock.tools.mcp.tool_names import exposed_name, to_visible_line
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.tool import (
+    BaseTool,
+    Effect,
+    ExternalCode,
+    PolicySwitch,
+    TimeLimit,
+    ToolContext,
+    ToolGroup,
+    ToolLimits,
+    ToolMode,
+)
 
 # The minimum interval between progress reports of a call.
 PROGRESS_SECONDS = 1.0
@@ -41,20 +52,23 @@ class McpTool(BaseTool):
     ) -> None:
         self._server = server
         self._known = known
-        self._unavailable = unavailable
         self._services = services
         definition = known.definition
         self._parameters: Mapping[str, Any] = {"type": "object"}
         # It may have been checked by an older version that refused less.
         if definition is not None and (fault := definition_problem(definition)):
-            self._unavailable = unavailable or fault
+            unavailable = unavailable or fault
         elif definition is not None:
             self._parameters = checked_schema(definition.schema)
-        self._max_argument_bytes = max_value_bytes(self._parameters)
-
-    @property
-    def runs_external_code(self) -> bool:
-        return True
+        self._external = ExternalCode(
+            server=server.id,
+            unavailable=unavailable,
+            # Through the sandbox. A URL is requested by Interlock itself, and listed as a server.
+            uses_network=server.network,
+            # One process serves all sessions, so it has the ports that the operator opened, not a caller's.
+            network_ports=services.hub.grounds.profile(server).network_ports,
+            undeclared_hint=_review_hint(server.id, known.name),
+        )
 
     @property
     def name(self) -> str:
@@ -83,42 +97,20 @@ class McpTool(BaseTool):
         return self._known.given.modes if self._known.given else frozenset()
 
     @property
-    def mode_denied_hint(self) -> str:
-        return (
-            "Not reviewed yet; the operator can classify it with interlock mcp allow "
-            f"{self._server.id} {to_visible_line(self._known.name, 64)}. Continue without it."
-        )
-
-    @property
     def switches(self) -> frozenset[PolicySwitch]:
         files = {PolicySwitch.fs} if self._server.reads_folders else set()
         return frozenset({PolicySwitch.mcp, *files})
 
     @property
-    def uses_network(self) -> bool:
-        """Through the sandbox. A URL is requested by Interlock itself, and listed as a server."""
-        return self._server.network
+    def external(self) -> ExternalCode:
+        return self._external
 
-    @property
-    def network_ports(self) -> frozenset[int]:
-        """One process serves all sessions, so it has the ports that the operator opened, not a caller's."""
-        return self._services.hub.grounds.profile(self._server).network_ports
+    def parser(self) -> SchemaParser:
+        """By its server's schema, which was checked and is shown as the server wrote it."""
+        return SchemaParser(self._parameters, max_value_bytes(self._parameters))
 
-    @property
-    def max_argument_bytes(self) -> int:
-        return self._max_argument_bytes
-
-    @property
-    def unavailable(self) -> str:
-        return self._unavailable
-
-    @property
-    def mcp_server(self) -> str:
-        return self._server.id
-
-    @property
-    def enforces_timeout(self) -> bool:
-        return True
+    def time_limit(self, arguments: Mapping[str, Any], limits: ToolLimits) -> TimeLimit:  # noqa: ARG002
+        return TimeLimit(limits.timeout_seconds, enforced_by_tool=True)
 
     async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
         used: list[RestoringConnection] = []
@@ -197,6 +189,13 @@ class McpTool(BaseTool):
             else "Try a different approach, or tell the user that the server is broken.",
             is_an_answer=error.is_answer,
         )
+
+
+def _review_hint(server: str, name: str) -> str:
+    return (
+        "Not reviewed yet; the operator can classify it with interlock mcp allow "
+        f"{server} {to_visible_line(name, 64)}. Continue without it."
+    )
 
 
 class _Progress:

@@ -5,15 +5,12 @@ refusal is reported.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.tools.media.image_format import ImageFormat
 
-ASPECT_RATIOS = (
-    *("square", "landscape", "portrait"),
-    *("1:1", "3:2", "2:3", "4:3", "3:4", "16:9", "9:16"),
-)
+AspectRatio = Literal["square", "landscape", "portrait", "1:1", "3:2", "2:3", "4:3", "3:4", "16:9", "9:16"]
 
 _WIDE = frozenset({"landscape", "3:2", "4:3", "16:9"})
 _TALL = frozenset({"portrait", "2:3", "3:4", "9:16"})

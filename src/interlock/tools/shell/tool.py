@@ -2,11 +2,12 @@
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import Field
 
 from interlock.core.errors import ErrorClass, ErrorCode, ToolError
 from interlock.log.kinds import ProtectedRestoredInCall
@@ -15,7 +16,8 @@ from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import ExitReason, JobLimits, SandboxBackend, SandboxUnavailable
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.sandbox.protected_snapshot import NOT_PUT_BACK, ProtectedSnapshot
-from interlock.tools.files.base import CURSOR, PATH, tool_error_from_oserror
+from interlock.tools.arguments import ToolArguments
+from interlock.tools.files.base import PathText, tool_error_from_oserror
 from interlock.tools.files.cursor import (
     cursor_subject,
     invalid_cursor,
@@ -37,7 +39,15 @@ from interlock.tools.shell.command_runner import (
 )
 from interlock.tools.shell.output_spool import OutputSpool, SpooledOutput, SpooledStream
 from interlock.tools.threads import CancelSignal, run_in_thread, run_in_thread_abandonable
-from interlock.tools.tool import BaseTool, PolicySwitch, ToolContext, ToolGroup, ToolLimits
+from interlock.tools.tool import (
+    ExternalCode,
+    PolicySwitch,
+    TimeLimit,
+    ToolContext,
+    ToolGroup,
+    ToolLimits,
+    TypedTool,
+)
 
 if TYPE_CHECKING:
     from interlock.commands.judge import CommandJudge
@@ -75,83 +85,55 @@ class _Plan:
         return cursor_subject("shell", self.place.path, self.command)
 
 
-class ShellTool(BaseTool):
+class ShellArguments(ToolArguments):
+    cmd: str = Field(min_length=1, max_length=100_000, description="The bash command line.")
+    workdir: PathText = Field(
+        default=".", description="The working folder. Default: the first opened folder."
+    )
+    timeout_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        le=86_400,
+        description="The time limit. The operator sets the default and the maximum.",
+    )
+    cursor: PathText | None = Field(
+        default=None, description="Continues the output of an earlier command; runs nothing."
+    )
+
+
+class ShellTool(TypedTool):
     """`bash` and `bash_readonly` differ only in what the kernel allows them."""
 
+    arguments = ShellArguments
+    group = ToolGroup.code
+    switches = frozenset({PolicySwitch.shell})
+    needs = frozenset({"roots", "program:bash", "sandbox"})
+    external = ExternalCode()
     may_write = False
 
     def __init__(self, services: ShellServices) -> None:
         self._services = services
 
-    @property
-    def runs_external_code(self) -> bool:
-        return True
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "cmd": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 100_000,
-                    "description": "The bash command line.",
-                },
-                "workdir": {
-                    **PATH,
-                    "description": "The working folder. Default: the first opened folder.",
-                },
-                "timeout_seconds": {
-                    "type": "number",
-                    "exclusiveMinimum": 0,
-                    "maximum": 86_400,
-                    "description": "The time limit. The operator sets the default and the maximum.",
-                },
-                "cursor": {
-                    **CURSOR,
-                    "description": "Continues the output of an earlier command; runs nothing.",
-                },
-            },
-            "required": ["cmd"],
-        }
-
-    @property
-    def group(self) -> ToolGroup:
-        return ToolGroup.code
-
-    @property
-    def switches(self) -> frozenset[PolicySwitch]:
-        return frozenset({PolicySwitch.shell})
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"roots", "program:bash", "sandbox"})
-
-    @property
-    def enforces_timeout(self) -> bool:
-        return True
-
     def limits_text(self, limits: ToolLimits) -> str:
         return page_limits(limits)
 
-    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:
-        return float(arguments.get("timeout_seconds", limits.timeout_seconds))
+    def time_limit(self, arguments: ShellArguments, limits: ToolLimits) -> TimeLimit:
+        return TimeLimit(arguments.timeout_seconds or limits.timeout_seconds, enforced_by_tool=True)
 
-    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan:
-        resolver, command = PathResolver(context.profile), arguments["cmd"]
+    async def prepare(self, arguments: ShellArguments, context: ToolContext) -> _Plan:
+        resolver, command = PathResolver(context.profile), arguments.cmd
         if "\0" in command:
             raise ToolError(ErrorCode.INVALID_ARGS, "cmd: must not contain a null character", "Correct it.")
 
         def judge() -> _Plan:
-            asked = arguments.get("workdir", ".")
+            asked = arguments.workdir
             try:
                 place = resolver.find(asked)
                 require_directory(resolver, place)
             except OSError as error:
                 raise tool_error_from_oserror(error, asked) from error
             _check_command(command, place, context)
-            return _Plan(place, command, arguments.get("cursor"))
+            return _Plan(place, command, arguments.cursor)
 
         return await run_in_thread_abandonable(context.cancel, judge)
 

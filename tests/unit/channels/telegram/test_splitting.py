@@ -1,7 +1,7 @@
 """Long answers cut into messages: nothing lost, nothing too long, no code block left open."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.channels.telegram.markdown import render_markdown
@@ -36,6 +36,7 @@ def test_the_parts_are_the_text_and_each_fits(text, limit):
         assert part.source
 
 
+@example("word\n```\nwordwordwordwordwordword\n```\n```00000", 33)
 @given(TEXTS, st.integers(min_value=24, max_value=200))
 def test_no_code_block_is_left_open_by_a_cut(text, limit):
     at_line_start = True

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from interlock.core.errors import ToolError
-from interlock.tools.arguments import ArgumentValidator
+from interlock.tools.arguments import SchemaParser
 from interlock.tools.mcp.results import to_tool_result
 from interlock.tools.mcp.schema_checks import MAX_WORK, UnusableSchema, checked_schema, max_value_bytes
 from interlock.tools.mcp.tool_definitions import definition_problem, make_definition
@@ -40,7 +40,7 @@ def test_the_more_steps_a_schema_has_the_smaller_the_values_that_are_checked():
     }
     assert max_value_bytes({"type": "object"}) > 1_000_000
     assert max_value_bytes(many) < MAX_WORK // 1200
-    validator = ArgumentValidator(many, max_value_bytes(many))
+    validator = SchemaParser(many, max_value_bytes(many))
     validator.check({"x": ["a"]})
     with pytest.raises(ToolError, match="larger than"):
         validator.check({"x": ["a" * 100] * 2000})

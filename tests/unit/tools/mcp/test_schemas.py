@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock.core.errors import ToolError
-from interlock.tools.arguments import ArgumentValidator
+from interlock.tools.arguments import SchemaParser
 from interlock.tools.mcp.schema_checks import MAX_SCHEMA_BYTES, UnusableSchema, checked_schema
 from tests.harness.case_tables import each_row
 
@@ -45,7 +45,7 @@ def doubled(levels: int) -> dict[str, Any]:
     ],
 )
 def test_what_people_write_can_be_used(schema):
-    ArgumentValidator(checked_schema(schema))
+    SchemaParser(checked_schema(schema))
 
 
 @each_row(
@@ -99,17 +99,17 @@ def test_the_texts_of_a_schema_hide_nothing_from_a_reader():
 
 
 def test_a_name_that_a_model_made_up_is_refused_unless_the_schema_takes_it():
-    closed = ArgumentValidator(checked_schema(of(properties={"a": {}})))
+    closed = SchemaParser(checked_schema(of(properties={"a": {}})))
     with pytest.raises(ToolError):
         closed.check({"b": 1})
-    ArgumentValidator(checked_schema(of(properties={"a": {}}, additionalProperties=True))).check({"b": 1})
+    SchemaParser(checked_schema(of(properties={"a": {}}, additionalProperties=True))).check({"b": 1})
 
 
 @pytest.mark.parametrize("levels", [4, 10, 12])
 def test_what_is_let_through_is_checked_quickly(levels):
     schema = of(properties={"a": {"$ref": "#/$defs/d0"}}, **{"$defs": doubled(levels)})
     try:
-        validator = ArgumentValidator(checked_schema(schema))
+        validator = SchemaParser(checked_schema(schema))
     except UnusableSchema:
         assert levels > 10
         return

@@ -1,10 +1,12 @@
 """What is asked for: sizes by model and shape, and the parameters that each model takes."""
 
+from typing import get_args
+
 import pytest
 
 from interlock.core.errors import ToolError
 from interlock.tools.media.image_format import ImageFormat
-from interlock.tools.media.image_request import ASPECT_RATIOS, ImageRequest, size_for
+from interlock.tools.media.image_request import AspectRatio, ImageRequest, size_for
 from tests.harness.case_tables import each_row
 
 
@@ -23,7 +25,7 @@ def test_a_shape_becomes_a_size_that_the_model_makes(model, square, wide, tall):
     assert (size_for(model, "16:9"), size_for(model, "9:16")) == (wide, tall)
 
 
-@each_row("aspect_ratio", ASPECT_RATIOS)
+@each_row("aspect_ratio", get_args(AspectRatio))
 @each_row("model", ["gpt-image-1", "dall-e-3", "some-model"])
 def test_every_shape_has_a_size_that_lies_the_right_way(model, aspect_ratio):
     width, height = map(int, size_for(model, aspect_ratio).split("x"))
