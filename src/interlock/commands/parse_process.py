@@ -12,7 +12,11 @@ import signal
 import subprocess
 import sys
 from dataclasses import astuple
+from pathlib import Path
 
+import tree_sitter
+
+import interlock
 from interlock.commands.parse import (
     MAX_BYTES,
     MAX_HERE,
@@ -27,6 +31,9 @@ WALL_SECONDS = 5.0
 MEMORY_BYTES = 512 * 2**20
 MAX_ANSWER_BYTES = 32 * 2**20
 
+# Where this process found its modules: `-I` ignores PYTHONPATH.
+_PLACES = tuple(str(Path(str(module.__file__)).parents[1]) for module in (interlock, tree_sitter))
+_CODE = "import sys; sys.path += sys.argv[1:]; from interlock.commands.parse_process import main; main()"
 _TOO_LONG = "reading it takes too long or too much memory"
 
 
@@ -43,8 +50,8 @@ def parse(text: str, home: str, directory: str) -> list[SimpleCommand]:
 def _parse_in_process(text: str, home: str, directory: str) -> list[SimpleCommand]:
     asked = json.dumps([text.encode("utf-8", "replace").decode(), home, directory]).encode()
     try:
-        ended = subprocess.run(
-            [sys.executable, "-I", "-m", "interlock.commands.parse_process"],
+        ended = subprocess.run(  # noqa: S603 - our own module
+            [sys.executable, "-I", "-c", _CODE, *_PLACES],
             input=asked,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -89,7 +96,3 @@ def main() -> None:
     sys.stdout.buffer.flush()
     # Nothing is left to do: the interpreter's own end takes time.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
