@@ -9,9 +9,9 @@ from typing import Any
 
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.connection import McpConnection
-from interlock.tools.mcp.errors import McpServerError
-from interlock.tools.mcp.http_transport import http_streams
-from interlock.tools.mcp.tool_definitions import McpToolDefinition
+from interlock.tools.mcp.definition import McpToolDefinition
+from interlock.tools.mcp.server import McpServerError
+from interlock.tools.mcp.transports import http_streams
 
 _PLAIN: dict[str, Any] = {"number": 2, "integer": 2, "boolean": True, "array": [], "object": {}}
 

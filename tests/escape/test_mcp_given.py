@@ -7,7 +7,7 @@ import pytest
 
 from interlock.core.errors import BadUsage
 from interlock.gates.mcp_administration import AddServerRequest
-from interlock.tools.mcp.secret_references import NamedValue, ReferenceUnresolved
+from interlock.tools.mcp.server import NamedValue, ReferenceUnresolved
 from tests.harness.mcp import QUICK, McpHarness
 
 SERVER = (*QUICK, "-m", "server")

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode, UserError
-from interlock.tools.mcp.tool_names import exposed_name
+from interlock.tools.mcp.definition import exposed_name
 from tests.harness.mcp import McpHarness
 
 

@@ -87,7 +87,7 @@ async def test_without_a_sandbox_there_is_no_server(tmp_path, monkeypatch):
 
     async with open_mcp_harness(tmp_path, monkeypatch) as made:
         await made.ready("well")
-        made.runtime.mcp._hub.walls._given = BackendSelection(None, "nothing works here")
+        made.runtime.mcp.pool.sandbox._given = BackendSelection(None, "nothing works here")
         await made.allow("bad", "echo", modes="chat")
         result = await made.call("bad__echo", ToolMode.chat)
         assert result.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE

@@ -22,7 +22,7 @@ from interlock.log.checkpoint import Anchor, lost_anchor, store_id, write_checkp
 from interlock.log.hash_chain import GENESIS, EventHeader, chain_hash, hash_content
 from interlock.log.kinds import SYSTEM_STREAM, LogErased
 from interlock.log.signing import SigningKeyStore
-from interlock.tools.mcp.server_config import AddServerRequest
+from interlock.tools.mcp.server import AddServerRequest
 from interlock.wiring.projections import verify
 from tests.harness.runtime import call, open_agent_runtime_here, script, set_environment
 from tests.harness.workflows import WorkflowHarness

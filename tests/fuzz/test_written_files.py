@@ -16,7 +16,7 @@ from interlock.core.errors import BadUsage, ConfigurationError, InvalidStoredSet
 from interlock.policy.policy_fields import to_document
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.runtime_settings import StoredSettings, _applied, _version
-from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
+from interlock.tools.mcp.server import AddServerRequest, McpServerConfig, make_server
 from interlock.wiring import build_registry
 from interlock.workflow.directory import WorkflowCheck, WorkflowDirectory, WorkflowInvalid
 from tests.fuzz.odd import ANYTHING, WORDS, shuffled_lines, spoiled, torn, written

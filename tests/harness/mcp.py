@@ -51,7 +51,7 @@ class McpHarness(RuntimeHarness):
     async def allow(
         self, name: str, tool: str, effect: str = "read", modes: str = "coding", **more: Any
     ) -> None:
-        known = (await self.runtime.mcp.book.catalog()).servers[name].tools.get(tool)
+        known = (await self.runtime.mcp.repository.catalog()).servers[name].tools.get(tool)
         more.setdefault("hash", known.hash if known is not None else "0" * 64)
         wish = ClassifyRequest(effect=effect, modes=tuple(modes.split(",")), **more)
         await self.runtime.mcp_servers.allow(name, tool, wish, who=WHO, is_operator=True)

@@ -52,12 +52,11 @@ from interlock.sandbox.unconfined_backend import UnconfinedBackend
 from interlock.tools.builtins import edit_file
 from interlock.tools.files import base
 from interlock.tools.files.write_checks import refuse_oversized
-from interlock.tools.mcp.connection_pool import library_missing
-from interlock.tools.mcp.server_job import LaunchCeiling
+from interlock.tools.mcp.definition import NAME_CLASH, definition_problem
+from interlock.tools.mcp.launch import LaunchCeiling, _not_run
+from interlock.tools.mcp.pool import library_missing
 from interlock.tools.mcp.service import McpService
-from interlock.tools.mcp.tampering_check import TamperingCheck, _not_run
 from interlock.tools.mcp.tool import _review_hint
-from interlock.tools.mcp.tool_definitions import NAME_CLASH, definition_problem
 from interlock.wiring import authority_inputs, build_registry
 from tests.harness.nodejs import evaluate_in_node
 from tests.unit.gates.test_foreign_tools import Foreign
@@ -301,7 +300,7 @@ GIVES_REASONS = [
     McpService._why_unavailable,
     McpService.why_not,
     _review_hint,
-    TamperingCheck._its_secrets,
+    LaunchCeiling._its_secrets,
 ]
 TAKES_REASONS = {"UnusableSchema", "SandboxUnavailable", "self._gone", "_not_available"}
 

@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
 from interlock.cli.runtime import open_cli_runtime
+from interlock.core.errors import BadUsage
 
 app = App(
     name="mcp",
@@ -25,6 +26,19 @@ _STATES = {
     "changed": "CHANGED since it was classified: review it and classify it again",
     "unusable": "not usable",
     "gone": "classified, but no longer offered",
+}
+# The parts of a definition, in a diff.
+_FIELDS = {"hints": "annotations", "output_schema": "schema of its result"} | {
+    name: name for name in ("title", "description", "schema")
+}
+# Hints by what they say in a table; the others say nothing that matters for a class.
+_CLAIMS = {
+    ("readOnlyHint", True): "read-only",
+    ("readOnlyHint", False): "not read-only",
+    ("destructiveHint", True): "destructive",
+    ("destructiveHint", False): "not destructive",
+    ("openWorldHint", True): "reaches other systems",
+    ("openWorldHint", False): "reaches no other systems",
 }
 
 
@@ -152,6 +166,8 @@ async def inspect(server: str, tool: str | None = None, *, json: AsJson = False)
             for each in offered
         ]
         print_table(["tool", "class", "its own hint", "hash", "its own description"], rows)
+        for each in offered:
+            _print_changes(each)
         _note_state(told)
     if tool is not None and not offered:
         note(f"{server} offers no tool '{tool}'")
@@ -213,6 +229,95 @@ async def allow(
 
 
 @app.command
+async def classify(
+    server: str,
+    *,
+    accept: str = "",
+    classes: Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=False, negative=())] = (),
+    skip: Annotated[tuple[str, ...], Each] = (),
+    json: AsJson = False,
+) -> int:
+    """Propose a classification of all tools from the server's own claims; with --accept, save it.
+
+    The claims are not verified: read them before you accept. Without --accept, nothing is saved.
+
+    Parameters
+    ----------
+    server
+        The server's id.
+    accept
+        The hash of the proposal that you reviewed, or at least its first 12 characters. The command fails
+        if a definition, an annotation or the server has changed since.
+    classes
+        Your own classification of a tool: TOOL=EFFECT:MODES, such as search=read:chat,coding.
+    skip
+        A tool to leave as it is.
+    """
+    from interlock.wiring import local_actor
+
+    others = _own_classes(classes) | dict.fromkeys(skip)
+    if others and not accept:
+        raise BadUsage("--set and --skip apply only with --accept HASH; review the proposal first")
+    async with open_cli_runtime(sandboxed=True) as runtime:
+        servers = runtime.mcp_servers
+        if accept:
+            told = await servers.accept(server, accept, others, who=local_actor())
+        else:
+            told = await servers.inspect(server, is_operator=True)
+    if json:
+        print_json(told)
+    elif accept:
+        for tool in told["tools"]:
+            print_line(f"saved     {tool['name']}: {_class_text(tool)}")
+        print_line(f"classified {len(told['tools'])} tools, each only for the definition you reviewed")
+        _note_state(told["server"])
+    else:
+        _print_proposal(server, told)
+    return ExitCode.ok
+
+
+def _own_classes(written: tuple[str, ...]) -> dict[str, tuple[str, tuple[str, ...]] | None]:
+    found: dict[str, tuple[str, tuple[str, ...]] | None] = {}
+    for text in written:
+        tool, is_named, given = text.rpartition("=")
+        effect, is_split, modes = given.partition(":")
+        if not is_named or not is_split or not tool:
+            raise BadUsage(f"--set {text}: write TOOL=EFFECT:MODES, such as search=read:chat,coding")
+        found[tool] = (effect, tuple(modes.split(",")))
+    return found
+
+
+def _print_proposal(server: str, told: dict[str, Any]) -> None:
+    rows = [
+        [each["tool"], _claims(each), _proposed(each), each["hash"][:12], _brief(each)]
+        for each in told["offered"]
+    ]
+    columns = ["tool", "the server claims", "proposal", "hash", "its own description"]
+    print_table(columns, rows)
+    for each in told["offered"]:
+        _print_changes(each)
+    if any(each["proposal"] for each in told["offered"]):
+        note("The proposal follows from the server's own claims, which are not verified.")
+        note(f"next      interlock mcp classify {server} --accept {told['proposal'][:12]}")
+        note("          --set TOOL=EFFECT:MODES classifies a tool otherwise, --skip TOOL leaves it out")
+    else:
+        note("no tool can be classified by a proposal")
+
+
+def _claims(tool: dict[str, Any]) -> str:
+    said = [words for hint, value in tool["hints"].items() if (words := _CLAIMS.get((hint, value)))]
+    title = [f"“{tool['title']}”"] if tool["title"] else []
+    return ", ".join([*said, *title]) or "nothing"
+
+
+def _proposed(tool: dict[str, Any]) -> str:
+    proposed = tool["proposal"]
+    if proposed is not None:
+        return f"{proposed['effect']} in {', '.join(proposed['modes'])}"
+    return _class_text(tool) if tool["state"] not in {"unclassed", "changed"} else "none: decide with --set"
+
+
+@app.command
 async def remove(server: str, tool: str | None = None, *, json: AsJson = False) -> int:
     """Remove a server with the classifications of its tools; with a tool's name, only that classification.
 
@@ -258,6 +363,14 @@ def _brief(tool: dict[str, Any]) -> str:
     return text if len(text) <= MAX_BRIEF_CHARS else f"{text[: MAX_BRIEF_CHARS - 1]}…"
 
 
+def _print_changes(tool: dict[str, Any]) -> None:
+    """What differs from the classified definition; lines of the server begin with '-', '+' or a space."""
+    for change in tool["changes"]:
+        print_line(f"changed   {tool['tool']}: {_FIELDS[change['field']]}")
+        for line in change["diff"]:
+            print_line(line)
+
+
 def _print_tool(tool: dict[str, Any]) -> None:
     import orjson
 
@@ -266,12 +379,15 @@ def _print_tool(tool: dict[str, Any]) -> None:
         ("name here", tool["name"]),
         ("class", _class_text(tool)),
         ("hash", tool["hash"]),
+        ("title", tool["title"]),
         ("hints", ", ".join(f"{name}={value}" for name, value in tool["hints"].items()) or "none"),
         ("says", tool["description"]),
     ):
-        print_line(f"{label:<9} {value}")
+        if value or label != "title":
+            print_line(f"{label:<9} {value}")
     print_line("schema")
     print_text(orjson.dumps(tool["schema"], option=orjson.OPT_INDENT_2).decode())
+    _print_changes(tool)
 
 
 def _note_state(server: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,3 +93,37 @@ def escape_control_characters(text: str, *, lines: bool = False) -> str:
 def _escaped(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+# Format, control, private and unassigned characters, and line separators.
+_UNSEEN = frozenset({"Cf", "Cc", "Co", "Cs", "Cn", "Zl", "Zp"})
+# Variation selectors, which can carry any text unseen.
+_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+# Letters that are invisible.
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u034f\u2800")
+
+
+def _is_invisible(character: str) -> bool:
+    code = ord(character)
+    return (
+        unicodedata.category(character) in _UNSEEN
+        or character in _BLANK
+        or any(code in selectors for selectors in _SELECTORS)
+    )
+
+
+def has_hidden_characters(text: str) -> bool:
+    """Whether a text has invisible characters besides line ends and tabs."""
+    return any(_is_invisible(character) for character in text if character not in "\n\r\t")
+
+
+def to_visible_line(text: str, max_chars: int) -> str:
+    """One line of the visible text: it can neither hide words nor start lines of a prompt."""
+    seen = "".join(" " if character in "\n\r\t" else character for character in text[: 4 * max_chars])
+    seen = " ".join("".join(character for character in seen if not _is_invisible(character)).split())
+    return seen if len(seen) <= max_chars else f"{seen[: max_chars - 1]}…"
+
+
+def escape_invisible(text: str) -> str:
+    """The text with every invisible character written as its number."""
+    return "".join(_escaped(character) if _is_invisible(character) else character for character in text)

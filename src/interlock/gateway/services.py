@@ -10,6 +10,7 @@ from interlock.config.modes import ToolMode
 from interlock.core.threads import DaemonThreadPool
 from interlock.db.database import Database
 from interlock.feed.follow import FeedHub
+from interlock.gates.mcp_administration import McpAdministration
 from interlock.gateway.protocol import Frame
 from interlock.gateway.session_watch import SessionWatch
 from interlock.log.usage import CostOf
@@ -42,29 +43,6 @@ class ServerInfo:
     ceiling: ToolPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class McpToolClassification:
-    """A person's classification of an MCP tool. `hash` is of the definition they reviewed."""
-
-    effect: str
-    modes: tuple[str, ...]
-    group: str
-    hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class McpAdmin:
-    """Operations on MCP servers available to clients.
-
-    The last argument of `allow` and `remove` is the actor.
-    """
-
-    list: Callable[[], Awaitable[Json]]
-    inspect: Callable[[str], Awaitable[Json]]
-    allow: Callable[[str, str, McpToolClassification, str], Awaitable[Json]]
-    remove: Callable[[str, str | None, str], Awaitable[Json]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
     about: ServerInfo
@@ -88,7 +66,7 @@ class GatewayServices:
     explain: Callable[[str, ToolMode, str | None, ToolPolicy, str], Awaitable[Json]]
     # Undo a task's changes to files, or the undo of the given id; the last argument is the actor.
     undo: Callable[[str, str | None, str], Awaitable[Json]]
-    mcp: McpAdmin
+    mcp: McpAdministration
     cost_of: CostOf
     # Checks the log, and every row against it.
     verify: Callable[[], Awaitable[VerificationReport]]

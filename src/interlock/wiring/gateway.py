@@ -8,7 +8,6 @@ from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
 from interlock.db.driver import DbConnection
 from interlock.feed.follow import FeedHub
-from interlock.gates.mcp_administration import ClassifyRequest, McpAdministration
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.auth import CredentialService
 from interlock.gateway.connection import SocketLimits
@@ -16,7 +15,7 @@ from interlock.gateway.frame_encoding import frame_of_item
 from interlock.gateway.guard import HostAndOriginPolicy, RequestGuard
 from interlock.gateway.methods.base import listed_sessions
 from interlock.gateway.server import GatewayServer, ListenAddress, listening_socket
-from interlock.gateway.services import GatewayServices, McpAdmin, McpToolClassification, ServerInfo
+from interlock.gateway.services import GatewayServices, ServerInfo
 from interlock.gateway.session_watch import SessionWatch
 from interlock.models.provider_factory import DEMO
 from interlock.policy.policy_fields import ToolPolicy
@@ -131,27 +130,9 @@ def _services(agent_runtime: AgentRuntime) -> GatewayServices:
         matrix=matrix,
         explain=explain,
         undo=undo,
-        mcp=_foreign_tools(runtime.mcp_servers),
+        mcp=runtime.mcp_servers,
         cost_of=lambda model, tokens: prices.spent({model: tokens}).cost,
         verify=lambda: store_verifier(runtime.settings).verify(runtime.database),
-    )
-
-
-def _foreign_tools(servers: McpAdministration) -> McpAdmin:
-    async def allow(server: str, tool: str, given: McpToolClassification, who: str) -> dict[str, Any]:
-        request = ClassifyRequest(
-            effect=given.effect, modes=given.modes, group=given.group, hash=given.hash
-        )
-        return await servers.allow(server, tool, request, who=who, is_operator=False)
-
-    async def remove(server: str, tool: str | None, who: str) -> dict[str, Any]:
-        return await servers.remove(server, tool, who=who)
-
-    return McpAdmin(
-        list=servers.servers,
-        inspect=lambda server: servers.inspect(server, is_operator=False),
-        allow=allow,
-        remove=remove,
     )
 
 

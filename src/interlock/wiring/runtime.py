@@ -58,7 +58,7 @@ from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.undo_service import UndoReport, UndoService
 from interlock.tools.files.write_checks import WriteServices
-from interlock.tools.mcp.lazy_sandbox import LazySandbox
+from interlock.tools.mcp.pool import LazySandbox
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.sealed_argument_store import SealedArgumentStore

@@ -28,10 +28,9 @@ from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.builtins.registration import FileServices, MemoryServices, register_builtins
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.write_checks import WriteServices
-from interlock.tools.mcp.connection_pool import McpConnectionPool
-from interlock.tools.mcp.lazy_sandbox import LazySandbox
+from interlock.tools.mcp.launch import LaunchCeiling
+from interlock.tools.mcp.pool import LazySandbox, McpConnectionPool
 from interlock.tools.mcp.repository import McpRepository
-from interlock.tools.mcp.server_job import LaunchCeiling
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.output_spool import OutputSpool
@@ -99,19 +98,19 @@ def open_mcp(
     redactor: Redactor,
     registry: ToolRegistry,
     authority_inputs: AuthorityInputs,
-    walls: LazySandbox,
+    sandbox: LazySandbox,
 ) -> McpService:
     """No server is started, and the library is not imported, before a server is used."""
     here = authority_inputs.capabilities
-    grounds = LaunchCeiling(
+    ceiling = LaunchCeiling(
         roots=here.roots,
         readable_paths=here.readable_paths,
         network_ports=settings.tool.network_ports if settings.tool.shell_network else frozenset(),
         protected_names=here.protected_names,
         own_folders=(settings.state_dir, settings.workspace_dir),
     )
-    hub = McpConnectionPool(grounds, walls, redactor, log)
-    return McpService(McpRepository(database, log), hub, registry, redactor)
+    pool = McpConnectionPool(ceiling, sandbox, redactor, log)
+    return McpService(McpRepository(database, log), pool, registry, redactor)
 
 
 def programs(opened: Iterable[Path]) -> list[tuple[Program, Path | None, list[str]]]:

@@ -79,3 +79,54 @@ async def test_a_definition_that_changed_meanwhile_is_not_classed(open_harness, 
     await client.ask("mcp.inspect", server="echoes")
     given = {"server": "echoes", "tool": "echo", "effect": "read", "modes": ["chat"]}
     assert (await refused(client, "mcp.allow", **given, hash=echo["hash"])).code == "MCP_TOOL_CHANGED"
+
+
+async def test_tools_are_classed_in_one_request_all_or_none(open_harness, tmp_path):
+    harness, client = await mcp_house(open_harness, tmp_path, "claims", SESSION_OPEN_MODES="chat,coding")
+    unlisted = await refused(
+        client,
+        "mcp.classify",
+        server="echoes",
+        tools=[{"tool": "reads", "effect": "read", "modes": ["chat"], "hash": "0" * 64}],
+    )
+    assert unlisted.code == "MCP_SERVER_CLOSED"
+    await switch_on(client)
+    offered = (await client.ask("mcp.inspect", server="echoes"))["offered"]
+    tools = [{"tool": tool["tool"], "hash": tool["hash"], **tool["proposal"]} for tool in offered]
+    fitting = [
+        tool | {"modes": [mode for mode in tool["modes"] if mode in {"chat", "coding"}]} for tool in tools
+    ]
+    reads = next(tool for tool in fitting if tool["tool"] == "reads")
+    for wrong in (
+        [],
+        [*fitting, reads],
+        [*fitting, reads | {"tool": "echoes__reads"}],
+        [tool | {"vouched": True} for tool in fitting],
+        # The proposal has `plan`, which is not open here.
+        tools,
+    ):
+        found = await refused(client, "mcp.classify", server="echoes", tools=wrong)
+        assert found.code == "INVALID_PARAMS"
+    other = [fitting[0] | {"hash": "0" * 64}, *fitting[1:]]
+    assert (await refused(client, "mcp.classify", server="echoes", tools=other)).code == "MCP_TOOL_CHANGED"
+    log = harness.agent_runtime.runtime.database
+    count = "SELECT count(*) FROM events WHERE kind = 'mcp.tool_classed'"
+    assert (await log.fetch(count))[0][0] == 0
+    for _ in range(2):
+        told = await client.ask("mcp.classify", server="echoes", tools=fitting)
+        assert {tool["state"] for tool in told["tools"]} == {"classed"}
+        assert told["server"]["tools"] == {"classed": 5}
+        assert (await log.fetch(count))[0][0] == 5
+
+
+async def test_a_server_that_claims_otherwise_when_asked_again_is_not_classed(open_harness, tmp_path):
+    _, client = await mcp_house(open_harness, tmp_path, "claims-otherwise")
+    await switch_on(client)
+    told = await client.ask("mcp.inspect", server="echoes")
+    tools = [
+        {"tool": tool["tool"], "effect": "read", "modes": ["chat"], "hash": tool["hash"]}
+        for tool in told["offered"]
+    ]
+    assert (await refused(client, "mcp.classify", server="echoes", tools=tools)).code == "MCP_TOOL_CHANGED"
+    [server] = (await client.ask("mcp.list"))["servers"]
+    assert server["tools"] == {"unclassed": 2}

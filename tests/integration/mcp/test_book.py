@@ -7,10 +7,9 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.core.errors import UserError
 from interlock.redaction.redactor import Redactor
+from interlock.tools.mcp.definition import ToolClassification, check_listing, make_definition
 from interlock.tools.mcp.repository import McpRepository
-from interlock.tools.mcp.server_config import McpServerConfig
-from interlock.tools.mcp.tool_classification import ToolClassification
-from interlock.tools.mcp.tool_definitions import check_listing, make_definition
+from interlock.tools.mcp.server import McpServerConfig
 from interlock.tools.tool import Effect, ToolGroup
 from tests.harness.store import StoreHarness
 
@@ -34,21 +33,21 @@ async def book(store: StoreHarness) -> McpRepository:
 
 
 async def test_a_listing_is_stored_once_and_its_changes_are_told(book: McpRepository, store: StoreHarness):
-    await book.seen("a", listing(("x", "one"), ("y", "one")))
+    await book.record_listing("a", listing(("x", "one"), ("y", "one")))
     version = (await book.catalog()).version
-    await book.seen("a", listing(("x", "one"), ("y", "one")))
+    await book.record_listing("a", listing(("x", "one"), ("y", "one")))
     assert (await book.catalog()).version == version
     digest = (await book.catalog()).server("a").tools["x"].hash
-    await book.set_class("a", "x", classed(digest), who="ann")
-    await book.set_class("a", "y", classed((await book.catalog()).server("a").tools["y"].hash), who="ann")
-    await book.seen("a", listing(("x", "two"), ("z", "one")))
+    other = (await book.catalog()).server("a").tools["y"].hash
+    await book.set_classes(SERVER, {"x": classed(digest), "y": classed(other)}, who="ann")
+    await book.record_listing("a", listing(("x", "two"), ("z", "one")))
     tools = (await book.catalog()).server("a").tools
     assert {name: tool.state for name, tool in tools.items()} == {
         "x": "changed",
         "y": "gone",
         "z": "unclassed",
     }
-    await book.seen("a", listing(("x", "one"), ("y", "one")))
+    await book.record_listing("a", listing(("x", "one"), ("y", "one")))
     tools = (await book.catalog()).server("a").tools
     assert {name: tool.state for name, tool in tools.items()} == {"x": "classed", "y": "classed"}
     query = "SELECT kind FROM events WHERE kind LIKE 'mcp.%' ORDER BY seq"
@@ -59,21 +58,21 @@ async def test_a_listing_is_stored_once_and_its_changes_are_told(book: McpReposi
 
 
 async def test_a_class_of_another_definition_is_refused(book: McpRepository):
-    await book.seen("a", listing(("x", "one")))
+    await book.record_listing("a", listing(("x", "one")))
     with pytest.raises(UserError, match="changed in the meantime"):
-        await book.set_class("a", "x", classed("0" * 64), who="ann")
+        await book.set_classes(SERVER, {"x": classed("0" * 64)}, who="ann")
     with pytest.raises(UserError, match="no tool"):
-        await book.set_class("a", "nothing", classed("0" * 64), who="ann")
+        await book.set_classes(SERVER, {"nothing": classed("0" * 64)}, who="ann")
 
 
 async def test_another_process_sees_every_change(book: McpRepository, store: StoreHarness):
     other = McpRepository(store.database, store.log)
     assert set((await other.catalog()).servers) == {"a"}
-    await book.seen("a", listing(("x", "one")))
+    await book.record_listing("a", listing(("x", "one")))
     assert set((await other.catalog()).server("a").tools) == {"x"}
     await book.remove("a", who="ann")
     assert (await other.catalog()).servers == {}
-    await book.seen("a", listing(("x", "one")))
+    await book.record_listing("a", listing(("x", "one")))
     assert (await other.catalog()).servers == {}
 
 

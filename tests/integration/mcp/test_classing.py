@@ -11,7 +11,7 @@ from interlock.gates.gate import ToolCall
 from interlock.gates.mcp_administration import ClassifyRequest
 from interlock.gates.runner import CallContext
 from interlock.policy.policy_fields import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
-from interlock.tools.mcp import connection_pool, service
+from interlock.tools.mcp import pool, service
 from tests.harness.mcp import HOSTILE, QUICK, WHO, McpHarness, open_mcp_harness
 
 
@@ -82,10 +82,10 @@ async def test_an_agents_own_list_holds_where_the_system_lists_no_servers(harnes
     await runtime.stored_settings.update({"tools": {"mcp": {"enabled": True}}}, who=WHO)
     assert (await called_by_the_agent()).ok
     # Its server runs on while others, who list none, have none.
-    alive = set(runtime.mcp._hub._alive)
+    alive = set(runtime.mcp.pool._alive)
     assert await harness.exposed() == set()
     assert (await called_by_the_agent()).ok
-    assert runtime.mcp._hub._alive == alive
+    assert runtime.mcp.pool._alive == alive
     await harness.switch_on("other")
     assert (await called_by_the_agent()).failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
 
@@ -231,10 +231,10 @@ async def test_two_processes_see_the_same_classes(harness: McpHarness, tmp_path,
         await harness.runtime.mcp_servers.remove("bad", None, who=WHO)
         assert (await other.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_FOUND
         for _ in range(200):
-            if not other.runtime.mcp._hub._lines:
+            if not other.runtime.mcp.pool._states:
                 break
             await asyncio.sleep(0.02)
-        assert not other.runtime.mcp._hub._lines
+        assert not other.runtime.mcp.pool._states
 
 
 async def test_only_a_server_that_reads_no_folder_at_all_fits_chat_safe(harness: McpHarness):
@@ -276,8 +276,8 @@ async def test_a_relative_name_in_the_folder_that_it_works_in_is_not_run(harness
 async def test_a_folder_that_is_opened_later_closes_a_server_in_it(harness: McpHarness):
     """The roots are settings; a server that was added before is looked at again when it is started."""
     await harness.add_hostile("well")
-    servers = harness.runtime.mcp._hub
-    servers.grounds = replace(servers.grounds, roots=(HOSTILE.parent,))
+    servers = harness.runtime.mcp.pool
+    servers.ceiling = replace(servers.ceiling, roots=(HOSTILE.parent,))
     with pytest.raises(UserError, match="must not be run"):
         await harness.inspect("bad")
     (server,) = (await harness.runtime.mcp_servers.servers())["servers"]
@@ -288,25 +288,25 @@ async def test_a_folder_that_is_opened_later_closes_a_server_in_it(harness: McpH
 async def test_a_server_that_may_not_be_used_any_more_does_not_run_on(harness: McpHarness, patch):
     await harness.ready("well")
     assert (await harness.call("bad__echo", text="x")).ok
-    assert harness.runtime.mcp._hub._alive
+    assert harness.runtime.mcp.pool._alive
     await harness.runtime.stored_settings.update({"tools": {"mcp": patch}}, who=WHO)
     assert (await harness.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
     for _ in range(200):
-        if not harness.runtime.mcp._hub._alive:
+        if not harness.runtime.mcp.pool._alive:
             break
         await asyncio.sleep(0.02)
-    assert not harness.runtime.mcp._hub._alive
+    assert not harness.runtime.mcp.pool._alive
 
 
 async def test_what_a_server_says_by_itself_does_not_keep_it_open(harness: McpHarness, monkeypatch):
-    monkeypatch.setattr(connection_pool, "IDLE_SECONDS", 0.6)
+    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.6)
     monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.1)
     await harness.ready("well")
     assert (await harness.call("bad__echo", text="x")).ok
     for _ in range(15):
         harness.runtime.mcp._look_again_soon("bad")
         await asyncio.sleep(0.1)
-    assert not harness.runtime.mcp._hub._alive
+    assert not harness.runtime.mcp.pool._alive
     assert len(await harness.flushed("mcp.server_started")) == 1
 
 

@@ -70,6 +70,6 @@ async def test_a_change_that_the_server_announces_is_told_without_a_call(harness
     await harness.inspect("bad")
     for _ in range(100):
         await asyncio.sleep(0.02)
-        if not harness.runtime.mcp._looking and not harness.runtime.mcp._looks:
+        if not harness.runtime.mcp._timers and not harness.runtime.mcp._looks:
             break
     assert len(await harness.flushed("mcp.tools_listed")) == 1

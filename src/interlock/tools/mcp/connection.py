@@ -1,14 +1,15 @@
 """One connection to one server: open, list, call, and give up if it does not answer.
 
 A task of its own holds it open, since the library must be entered and left by the same task. Callers wait
-separately, and can stop without asking the server. Imported only when a connection is opened.
+separately, and can stop without asking the server. A server that could write must not leave a protected
+name changed, so its end and the restore happen once, as one. Imported only when a connection is opened.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -24,11 +25,14 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock import __version__
+from interlock.core.aio import finish_uncancelled
+from interlock.core.text import to_visible_line
 from interlock.redaction.redactor import Redactor
-from interlock.tools.mcp.errors import McpServerError
-from interlock.tools.mcp.message_rate_limit import Streams, limit_messages
-from interlock.tools.mcp.tool_definitions import MAX_TOOLS, McpToolDefinition, make_definition
-from interlock.tools.mcp.tool_names import to_visible_line
+from interlock.sandbox.protected_snapshot import ProtectedSnapshot
+from interlock.tools.mcp.definition import MAX_TOOLS, McpToolDefinition, make_definition
+from interlock.tools.mcp.server import McpServerError
+from interlock.tools.mcp.transports import Streams, limit_messages
+from interlock.tools.threads import CancelSignal, run_in_thread
 
 START_SECONDS = 30.0
 LIST_SECONDS = 15.0
@@ -39,6 +43,7 @@ MAX_PAGES = 20
 MAX_ERROR_CHARS = 500
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+Result = TypeVar("Result")
 
 
 class _Raw(BaseModel):
@@ -50,7 +55,8 @@ class _Raw(BaseModel):
 class McpConnection:
     """`on_listing_changed` is called when the server announces another list of tools.
 
-    Its texts are redacted before they are cut: part of a secret would not be recognised.
+    `guard` has what a server that can write must leave unchanged. Texts of the server are redacted before
+    they are cut: part of a secret would not be recognised.
     """
 
     def __init__(
@@ -58,39 +64,57 @@ class McpConnection:
         streams: Callable[["McpConnection"], Streams],
         redactor: Redactor,
         on_listing_changed: Callable[[], None],
+        guard: ProtectedSnapshot | None = None,
+        on_ended: Callable[["McpConnection"], None] = lambda _connection: None,
     ) -> None:
+        self.in_use = 0
+        # Calls whose callers stopped waiting.
+        self.abandoned = 0
+        # What was restored, once it has ended.
+        self.restored: list[str] = []
+        # Why it ended, or ends; empty before that.
+        self.reason = ""
         self._streams = streams
         self._redactor = redactor
         self._on_listing_changed = on_listing_changed
+        self._guard = guard
+        self._on_ended = on_ended
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        self._reason = ""
         self._holding: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
 
     # -- lifecycle --
 
     async def open(self) -> None:
-        """Open the connection; `McpServerError` if that fails."""
-        _silence_the_library()
-        self._holding = asyncio.ensure_future(self._hold())
+        """Take the snapshot, then connect. On an error it has ended when this raises."""
         try:
-            async with asyncio.timeout(START_SECONDS):
-                await asyncio.shield(self._client)
-        except TimeoutError:
-            self.end(f"it did not complete the handshake within {START_SECONDS:g} seconds")
-            await self.close()
-            raise McpServerError(self._reason) from None
-        except asyncio.CancelledError:
-            await self.close()
+            if self._guard is not None:
+                await run_in_thread(CancelSignal(), self._guard.remember)
+            if self.is_stopping:
+                raise McpServerError(self.reason)
+            # Events record what matters; the library would log what the server says.
+            for name in ("mcp", "httpx2", "httpcore2"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+            self._holding = asyncio.ensure_future(self._hold())
+            try:
+                async with asyncio.timeout(START_SECONDS):
+                    await asyncio.shield(self._client)
+            except TimeoutError:
+                self.end(f"it did not complete the handshake within {START_SECONDS:g} seconds")
+                raise McpServerError(self.reason) from None
+        except BaseException as error:
+            await self.stop(str(error) or "it was stopped")
             raise
 
     @property
     def is_open(self) -> bool:
-        return not self._reason and self._holding is not None and not self._holding.done()
+        return not self.reason and self._holding is not None and not self._holding.done()
 
     @property
-    def reason(self) -> str:
-        return self._reason
+    def is_stopping(self) -> bool:
+        """Whether it was stopped from here; otherwise, if it has ended, it was lost."""
+        return self._stopping is not None
 
     @property
     def protocol(self) -> str:
@@ -107,8 +131,8 @@ class McpConnection:
         return self._brief(self._client.result().instructions or "", 500)
 
     def end(self, reason: str) -> None:
-        """End the connection. The first reason is kept."""
-        self._reason = self._reason or reason
+        """End the connection, without waiting. The first reason is kept."""
+        self.reason = self.reason or reason
         self._closing.set()
 
     async def close(self) -> None:
@@ -120,6 +144,23 @@ class McpConnection:
             self._holding.cancel()
             await asyncio.wait({self._holding}, timeout=2 * CLOSE_SECONDS)
 
+    async def stop(self, reason: str) -> None:
+        """Close and restore: all callers wait for the same end. A cancellation is raised after that."""
+        if self._stopping is None:
+            self.end(reason)
+            self._stopping = asyncio.ensure_future(self._close_and_restore())
+        await finish_uncancelled(self._stopping)
+
+    async def _close_and_restore(self) -> None:
+        try:
+            await finish_uncancelled(asyncio.ensure_future(self.close()))
+        finally:
+            try:
+                if self._guard is not None:
+                    self.restored = await run_in_thread(CancelSignal(), self._guard.restore)
+            finally:
+                self._on_ended(self)
+
     async def _hold(self) -> None:
         try:
             transport = limit_messages(self._streams(self), lambda: self.end("it sends output without end"))
@@ -127,7 +168,7 @@ class McpConnection:
                 transport,
                 cache=None,
                 client_info=Implementation(name="interlock", version=__version__),
-                message_handler=self._hear,
+                message_handler=self._handle,
             )
             async with client:
                 self._client.set_result(client)
@@ -137,12 +178,11 @@ class McpConnection:
         finally:
             self.end("it ended")
             if not self._client.done():
-                self._client.set_exception(McpServerError(self._reason))
-                # The opener may have been cancelled. Retrieve the exception so that asyncio does not log
-                # it.
+                self._client.set_exception(McpServerError(self.reason))
+                # The opener may have been cancelled. Retrieve it so that asyncio does not log it.
                 self._client.exception()
 
-    async def _hear(self, message: object) -> None:
+    async def _handle(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._on_listing_changed()
 
@@ -150,7 +190,7 @@ class McpConnection:
 
     async def tools(self, seconds: float = LIST_SECONDS) -> list[McpToolDefinition]:
         """The tools that it offers now, up to a limit."""
-        return await self._asked(self._list(), seconds)
+        return await self._answer(self._list(), seconds)
 
     async def answers(self) -> bool:
         """Whether it still answers, with a short time limit."""
@@ -162,23 +202,9 @@ class McpConnection:
 
     async def call(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         """The raw result. On cancellation, the server is notified without waiting."""
-        session = self._session()
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
-        calling = asyncio.ensure_future(session.send_request(request, _Raw, progress_callback=progress))
-        calling.add_done_callback(_retrieved)
-        ending = asyncio.ensure_future(self._closing.wait())
-        try:
-            await asyncio.wait({calling, ending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ending.cancel()
-            if not calling.done():
-                calling.cancel()
-        if not calling.done() or calling.cancelled():
-            raise McpServerError(self._reason)
-        try:
-            return dict(calling.result().model_extra or {})
-        except Exception as error:  # noqa: BLE001 - whatever the library made of it, it is the server's
-            raise await self._trouble(error) from None
+        sending = self._session().send_request(request, _Raw, progress_callback=progress)
+        return dict((await self._answer(sending)).model_extra or {})
 
     async def _list(self) -> list[McpToolDefinition]:
         session = self._session()
@@ -193,38 +219,40 @@ class McpConnection:
                 break
         return found[:MAX_TOOLS]
 
-    async def _asked(
-        self, work: Awaitable[list[McpToolDefinition]], seconds: float
-    ) -> list[McpToolDefinition]:
+    async def _answer(self, work: Coroutine[Any, Any, Result], seconds: float | None = None) -> Result:
+        """The answer, unless the connection ends or the time is over before."""
         asking = asyncio.ensure_future(work)
-        asking.add_done_callback(_retrieved)
+        # Retrieve the exception so that asyncio does not log it.
+        asking.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         ending = asyncio.ensure_future(self._closing.wait())
         try:
             await asyncio.wait({asking, ending}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ending.cancel()
-            if not asking.done():
-                asking.cancel()
-        if not asking.done():
-            raise McpServerError(self._reason or f"it did not answer within {seconds:g} seconds")
+            is_answered = asking.done()
+            asking.cancel()
+        if not is_answered:
+            raise McpServerError(self.reason or f"it did not answer within {seconds or 0:g} seconds")
         try:
             return asking.result()
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the same
-            raise await self._trouble(error) from None
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the library's error is the server's
+            raise await self._server_error(error) from None
 
-    async def _trouble(self, error: BaseException) -> McpServerError:
+    async def _server_error(self, error: BaseException) -> McpServerError:
         """Wait briefly for the reason: the end of a connection is known before its cause."""
+        if isinstance(error, asyncio.CancelledError):
+            return McpServerError(self.reason or "it was stopped")
         if not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
             return McpServerError(
                 self._describe_error(error), is_answer=isinstance(error, MCPError | ValidationError)
             )
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), REASON_SECONDS)
-        return McpServerError(self._reason or self._describe_error(error))
+        return McpServerError(self.reason or self._describe_error(error))
 
     def _session(self) -> Any:
         if not self.is_open:
-            raise McpServerError(self._reason or "it is not connected")
+            raise McpServerError(self.reason or "it is not connected")
         return self._client.result().session
 
     def _brief(self, text: str, max_chars: int) -> str:
@@ -245,23 +273,13 @@ class McpConnection:
         return self._brief(f"{type(error).__name__}: {error}", MAX_ERROR_CHARS)
 
 
-def _silence_the_library() -> None:
-    """Silence the library's logging of server messages. Events record what matters."""
-    for name in ("mcp", "httpx2", "httpcore2"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
 def _definition(tool: Tool) -> McpToolDefinition:
     hints = tool.annotations.model_dump(by_alias=True) if tool.annotations is not None else {}
+    title = str(tool.title or hints.get("title") or "")
     try:
         return make_definition(
-            tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
+            tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints, title
         )
     except (ValueError, RecursionError):
         # It could not be compared later: keep the name, marked as unusable.
         return make_definition(tool.name, "", {}, None, {})
-
-
-def _retrieved(ended: "asyncio.Future[Any]") -> None:
-    if not ended.cancelled():
-        ended.exception()

@@ -5,7 +5,7 @@ process whether its cached catalog is current.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -13,7 +13,7 @@ import orjson
 from interlock.core.errors import UserError
 from interlock.core.text import sanitize_text
 from interlock.db.database import Database
-from interlock.db.driver import DbConnection, Row
+from interlock.db.driver import DbConnection
 from interlock.log.event import Event
 from interlock.log.hash_chain import EventHeader, now_us
 from interlock.log.kinds import SYSTEM_STREAM
@@ -28,20 +28,25 @@ from interlock.log.mcp_events import (
 )
 from interlock.log.projections import ProjectedRow, Projection
 from interlock.log.writer import EventLog, Transaction
-from interlock.tools.mcp.server_config import McpServerConfig, UnknownServer
-from interlock.tools.mcp.tool_classification import ToolClassification
-from interlock.tools.mcp.tool_definitions import NAME_CLASH, ListedTool, McpToolDefinition
-from interlock.tools.mcp.tool_names import exposed_name
+from interlock.tools.mcp.definition import (
+    CLASSIFICATION,
+    NAME_CLASH,
+    McpToolDefinition,
+    StoredMcpTool,
+    ToolClassification,
+    exposed_name,
+    make_definition,
+)
+from interlock.tools.mcp.server import McpServerConfig, UnknownServer
 
 MAX_SERVERS = 50
 
 NEWEST = "SELECT version FROM mcp_changes ORDER BY version DESC LIMIT 1"
 CHANGE = "INSERT INTO mcp_changes (version, server, changed_by, time_us) VALUES (?, ?, ?, ?)"
 SERVERS = "SELECT id, definition, added_by, added_us FROM mcp_servers ORDER BY id"
-SERVER = "SELECT id, definition, added_by, added_us FROM mcp_servers WHERE id = ?"
-_COLUMNS = "server, name, hash, definition, problem, is_listed, class"
-TOOLS = f"SELECT {_COLUMNS} FROM mcp_tools ORDER BY server, name"  # noqa: S608
-TOOLS_OF = f"SELECT {_COLUMNS} FROM mcp_tools WHERE server = ? ORDER BY name"  # noqa: S608
+TOOLS = (
+    "SELECT server, name, hash, definition, problem, is_listed, class FROM mcp_tools ORDER BY server, name"
+)
 STORE_DEFINITION = "UPDATE mcp_tools SET definition = ? WHERE server = ? AND name = ?"
 
 
@@ -51,29 +56,6 @@ class ToolNotListed(UserError):
 
 class DefinitionChanged(UserError):
     code = "MCP_TOOL_CHANGED"
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMcpTool:
-    """A tool as last listed, and its class. The class applies while its hash is the definition's."""
-
-    name: str
-    hash: str
-    definition: McpToolDefinition | None
-    problem: str
-    is_listed: bool
-    given: ToolClassification | None
-
-    @property
-    def state(self) -> str:
-        """The state in one word, as `mcp inspect` and the page show it."""
-        if not self.is_listed:
-            return "gone"
-        if self.problem:
-            return "unusable"
-        if self.given is None:
-            return "unclassed"
-        return "classed" if self.given.hash == self.hash else "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +76,8 @@ class StoredMcpServers:
     def server(self, server_id: str) -> StoredMcpServer:
         if server_id not in self.servers:
             raise UnknownServer(
-                f"there is no MCP server '{server_id}'; to list the servers: interlock mcp list"
+                f"there is no MCP server '{sanitize_text(server_id)[:40]}'; to list the servers: interlock "
+                "mcp list"
             )
         return self.servers[server_id]
 
@@ -103,21 +86,18 @@ class McpRepository:
     def __init__(self, database: Database, log: EventLog) -> None:
         self._database = database
         self._log = log
-        self._shelf = StoredMcpServers()
+        self._cached = StoredMcpServers()
 
     async def catalog(self) -> StoredMcpServers:
         """The current catalog, cached by version: it is requested before every turn."""
         rows = await self._database.fetch(NEWEST)
-        version = rows[0][0] if rows else 0
-        if version != self._shelf.version:
-            self._shelf = await self._database.read(read_catalog)
-        return self._shelf
+        if (rows[0][0] if rows else 0) != self._cached.version:
+            self._cached = await self._database.read(read_catalog)
+        return self._cached
 
     async def add(self, server: McpServerConfig, *, who: str) -> None:
         def work(transaction: Transaction) -> None:
-            _begin(transaction)
-            connection = transaction.connection
-            known = [row[0] for row in connection.query(SERVERS)]
+            known = _begin(transaction).servers
             if server.id in known:
                 raise UserError(
                     f"the MCP server '{server.id}' already exists; remove it first: interlock mcp "
@@ -130,72 +110,79 @@ class McpRepository:
                     who=who, server=server.id, transport=server.transport, definition=server.as_dict()
                 )
             )
-            _changed(connection, server.id, who)
+            _changed(transaction.connection, server.id, who)
 
         await self._log.transact(SYSTEM_STREAM, work)
 
     async def remove(self, server_id: str, *, who: str) -> None:
         def work(transaction: Transaction) -> None:
-            _begin(transaction)
-            connection = transaction.connection
-            _known(connection, server_id)
+            _begin(transaction).server(server_id)
             transaction.record(McpServerRemoved(who=who, server=server_id))
-            _changed(connection, server_id, who)
+            _changed(transaction.connection, server_id, who)
 
         await self._log.transact(SYSTEM_STREAM, work, on_full_disk=True)
 
-    async def seen(self, server_id: str, listed: Sequence[ListedTool]) -> None:
+    async def record_listing(self, server_id: str, listed: Sequence[StoredMcpTool]) -> None:
         """Record a server's list of tools. Writes nothing if it is unchanged."""
         before = (await self.catalog()).servers.get(server_id)
         if before is None or not _differs(before.tools, listed):
             return
 
         def work(transaction: Transaction) -> None:
-            _begin(transaction)
-            connection = transaction.connection
-            if not connection.query(SERVER, (server_id,)):
-                return
-            known = _tools(connection.query(TOOLS_OF, (server_id,))).get(server_id, {})
-            if _differs(known, listed):
-                _store_listing(transaction, server_id, known, listed)
-                _changed(connection, server_id, f"server:{server_id}")
+            known = _begin(transaction).servers.get(server_id)
+            if known is not None and _differs(known.tools, listed):
+                _store_listing(transaction, server_id, known.tools, listed)
+                _changed(transaction.connection, server_id, f"server:{server_id}")
 
         await self._log.transact(SYSTEM_STREAM, work)
 
-    async def set_class(
-        self, server_id: str, tool: str, given: ToolClassification | None, *, who: str
+    async def set_classes(
+        self,
+        server: McpServerConfig,
+        given: Mapping[str, ToolClassification | None],
+        *,
+        who: str,
     ) -> None:
-        """Set a tool's class. `given` must match the stored definition; None removes the class."""
+        """Set classes of tools, all or none; None removes one. A class that a tool has is not set again.
+
+        Each must be of the stored definition, and the server be the one that they were made for.
+        """
 
         def work(transaction: Transaction) -> None:
-            _begin(transaction)
-            connection = transaction.connection
-            known = _known(connection, server_id).tools.get(tool)
-            if known is None:
-                raise ToolNotListed(f"{server_id} has no tool '{sanitize_text(tool)[:100]}'")
-            if given is not None and (known.hash != given.hash or not known.is_listed or known.problem):
-                raise DefinitionChanged(f"{tool} has changed in the meantime; inspect it again")
-            transaction.record(_classed(server_id, tool, known, given, who))
-            _changed(connection, server_id, who)
+            known = _begin(transaction).server(server.id)
+            if known.server != server:
+                raise DefinitionChanged(f"{server.id} was replaced in the meantime; inspect it again")
+            events = [_classed(known, tool, each, who) for tool, each in given.items()]
+            for event in filter(None, events):
+                transaction.record(event)
+            if any(events):
+                _changed(transaction.connection, server.id, who)
 
         await self._log.transact(SYSTEM_STREAM, work)
 
 
 def _classed(
-    server_id: str, tool: str, known: StoredMcpTool, given: ToolClassification | None, who: str
-) -> McpToolClassed:
-    taken_away: dict[str, Any] = {"group": "", "effect": "", "modes": []}
-    shown = given.as_dict() if given is not None else taken_away
+    server: StoredMcpServer, tool: str, given: ToolClassification | None, who: str
+) -> McpToolClassed | None:
+    known = server.tools.get(tool)
+    if known is None:
+        raise ToolNotListed(f"{server.server.id} has no tool '{sanitize_text(tool)[:100]}'")
+    if given is not None and (known.hash != given.hash or not known.is_listed or known.problem):
+        raise DefinitionChanged(f"{tool} has changed in the meantime; inspect it again")
+    if given is not None and given.is_same_as(known.given):
+        return None
+    removed: dict[str, Any] = {"group": "", "effect": "", "modes": []}
+    shown = given.as_dict() if given is not None else removed
     return McpToolClassed(
         who=who,
-        server=server_id,
+        server=server.server.id,
         tool=tool,
-        name=exposed_name(server_id, tool),
+        name=exposed_name(server.server.id, tool),
         group=shown["group"],
         effect=shown["effect"],
         modes=shown["modes"],
         definition_hash=known.hash,
-        vouched=given is not None and given.is_vouched,
+        vouched=given is not None and given.vouched,
     )
 
 
@@ -204,49 +191,52 @@ def _classed(
 
 def read_catalog(connection: DbConnection) -> StoredMcpServers:
     newest = connection.query(NEWEST)
-    tools = _tools(connection.query(TOOLS))
-    servers = {row[0]: _server(row, tools.get(row[0], {})) for row in connection.query(SERVERS)}
+    tools: dict[str, dict[str, StoredMcpTool]] = {}
+    for server, name, digest, document, problem, is_listed, encoded in connection.query(TOOLS):
+        stored = orjson.loads(document) if document else {}
+        given = CLASSIFICATION.validate_json(encoded) if encoded else None
+        reviewed = _definition(name, stored.get("reviewed"))
+        tools.setdefault(server, {})[name] = StoredMcpTool(
+            name=name,
+            hash=digest,
+            definition=_definition(name, stored, digest),
+            problem=problem,
+            is_listed=bool(is_listed),
+            given=given,
+            # It is shown as what was classified, so it must be that.
+            reviewed=reviewed if given and reviewed and reviewed.hash == given.hash else None,
+        )
+    servers = {
+        server_id: StoredMcpServer(
+            McpServerConfig.from_dict(server_id, orjson.loads(document)),
+            added_by,
+            added_us,
+            tools.get(server_id, {}),
+        )
+        for server_id, document, added_by, added_us in connection.query(SERVERS)
+    }
     return StoredMcpServers(newest[0][0] if newest else 0, servers)
 
 
-def _known(connection: DbConnection, server_id: str) -> StoredMcpServer:
-    rows = connection.query(SERVER, (server_id,))
-    if not rows:
-        raise UnknownServer(f"there is no MCP server '{sanitize_text(server_id)[:40]}'")
-    return _server(rows[0], _tools(connection.query(TOOLS_OF, (server_id,))).get(server_id, {}))
-
-
-def _server(row: Row, tools: Mapping[str, StoredMcpTool]) -> StoredMcpServer:
-    server_id, document, added_by, added_us = row
-    return StoredMcpServer(
-        McpServerConfig.from_dict(server_id, orjson.loads(document)), added_by, added_us, tools
+def _definition(name: str, stored: dict[str, Any] | None, digest: str = "") -> McpToolDefinition | None:
+    """The stored definition, with the hash of its row if that is given."""
+    if not stored or "schema" not in stored:
+        return None
+    made = make_definition(
+        name,
+        stored["description"],
+        stored["schema"],
+        stored["output_schema"],
+        stored["hints"],
+        stored.get("title", ""),
     )
+    return replace(made, hash=digest) if digest else made
 
 
-def _tools(rows: list[Row]) -> dict[str, dict[str, StoredMcpTool]]:
-    found: dict[str, dict[str, StoredMcpTool]] = {}
-    for server, name, digest, document, problem, is_listed, given in rows:
-        found.setdefault(server, {})[name] = StoredMcpTool(
-            name=name,
-            hash=digest,
-            definition=_definition(name, digest, document) if document else None,
-            problem=problem,
-            is_listed=bool(is_listed),
-            given=ToolClassification.from_dict(orjson.loads(given)) if given else None,
-        )
-    return found
-
-
-def _definition(name: str, digest: str, document: str) -> McpToolDefinition:
-    stored = orjson.loads(document)
-    return McpToolDefinition(
-        name, stored["description"], stored["schema"], stored["output_schema"], stored["hints"], digest
-    )
-
-
-def _begin(transaction: Transaction) -> None:
-    """Serialise changes: a second one waits here and builds on the first."""
+def _begin(transaction: Transaction) -> StoredMcpServers:
+    """What is stored. Serialises changes: a second one waits here and builds on the first."""
     transaction.next_seq()
+    return read_catalog(transaction.connection)
 
 
 def _changed(connection: DbConnection, server_id: str, who: str) -> None:
@@ -258,7 +248,7 @@ def _changed(connection: DbConnection, server_id: str, who: str) -> None:
 # -- a listing --
 
 
-def _differs(known: Mapping[str, StoredMcpTool], listed: Sequence[ListedTool]) -> bool:
+def _differs(known: Mapping[str, StoredMcpTool], listed: Sequence[StoredMcpTool]) -> bool:
     present = {name: (tool.hash, tool.problem) for name, tool in known.items() if tool.is_listed}
     return present != {tool.name: (tool.hash, tool.problem) for tool in listed}
 
@@ -267,44 +257,27 @@ def _store_listing(
     transaction: Transaction,
     server_id: str,
     known: Mapping[str, StoredMcpTool],
-    listed: Sequence[ListedTool],
+    listed: Sequence[StoredMcpTool],
 ) -> None:
-    fresh = {tool.name: tool for tool in listed}
-    gone = [name for name, tool in known.items() if tool.is_listed and name not in fresh]
-    added = [name for name in fresh if name not in known or not known[name].is_listed]
+    names = {tool.name for tool in listed}
+    added = [tool.name for tool in listed if tool.name not in known or not known[tool.name].is_listed]
     transaction.record(
         McpToolsListed(
             server=server_id,
             added=added,
-            gone=gone,
-            unusable={name: tool.problem for name, tool in fresh.items() if tool.problem},
+            gone=[name for name, tool in known.items() if tool.is_listed and name not in names],
+            unusable={tool.name: tool.problem for tool in listed if tool.problem},
         )
     )
     for tool in listed:
-        before = known.get(tool.name)
-        if (
-            tool.name in added
-            or before is None
-            or (before.hash, before.problem) != (tool.hash, tool.problem)
-        ):
+        before, name = known.get(tool.name), exposed_name(server_id, tool.name)
+        if before is None or _differs({tool.name: before}, [tool]):
             transaction.record(
                 McpToolListed(
                     server=server_id, tool=tool.name, definition_hash=tool.hash, problem=tool.problem
                 )
             )
-        document = None if tool.definition is None else orjson.dumps(tool.definition.as_dict()).decode()
-        transaction.connection.change(STORE_DEFINITION, (document, server_id, tool.name))
-    _record_changes(transaction, server_id, known, listed)
-
-
-def _record_changes(
-    transaction: Transaction,
-    server_id: str,
-    known: Mapping[str, StoredMcpTool],
-    listed: Sequence[ListedTool],
-) -> None:
-    for tool in listed:
-        before, name = known.get(tool.name), exposed_name(server_id, tool.name)
+        transaction.connection.change(STORE_DEFINITION, (_document(tool, before), server_id, tool.name))
         if before is not None and before.hash != tool.hash:
             transaction.record(
                 McpToolChanged(
@@ -318,6 +291,16 @@ def _record_changes(
             )
         if tool.problem == NAME_CLASH and (before is None or before.problem != NAME_CLASH):
             transaction.record(McpNameClash(server=server_id, tool=tool.name, name=name))
+
+
+def _document(tool: StoredMcpTool, before: StoredMcpTool | None) -> str | None:
+    """The definition, with the one that was classified as long as it is another."""
+    document = tool.definition.as_dict() if tool.definition is not None else {}
+    if before is not None and before.given is not None and before.given.hash != tool.hash:
+        reviewed = before.definition if before.given.hash == before.hash else before.reviewed
+        if reviewed is not None:
+            document["reviewed"] = reviewed.as_dict()
+    return orjson.dumps(document).decode() if document else None
 
 
 # -- projections --

@@ -6,9 +6,9 @@ import pytest
 
 from interlock.core.errors import ToolError
 from interlock.tools.arguments import SchemaParser
-from interlock.tools.mcp.results import to_tool_result
-from interlock.tools.mcp.schema_checks import MAX_WORK, UnusableSchema, checked_schema, max_value_bytes
-from interlock.tools.mcp.tool_definitions import definition_problem, make_definition
+from interlock.tools.mcp.definition import definition_problem, make_definition
+from interlock.tools.mcp.schema import MAX_WORK, UnusableSchema, checked_schema, max_value_bytes
+from interlock.tools.mcp.tool import to_tool_result
 
 
 def of_text(pattern: str) -> dict:

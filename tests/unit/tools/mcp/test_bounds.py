@@ -3,8 +3,12 @@
 import httpx2
 import pytest
 
-from interlock.tools.mcp.http_transport import MAX_MESSAGE_BYTES, BoundedTransport, HttpLimitExceeded
-from interlock.tools.mcp.message_rate_limit import MessageRateLimiter
+from interlock.tools.mcp.transports import (
+    MAX_MESSAGE_BYTES,
+    BoundedTransport,
+    HttpLimitExceeded,
+    MessageRateLimiter,
+)
 
 URL = "https://example.org/mcp"
 

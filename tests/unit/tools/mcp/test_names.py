@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.tools.mcp.tool_names import (
-    clashing_names,
-    exposed_name,
-    has_hidden_characters,
-    to_visible_line,
-)
+from interlock.core.text import has_hidden_characters, to_visible_line
+from interlock.tools.mcp.definition import clashing_names, exposed_name
 
 FITTING = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SERVERS = st.from_regex(re.compile(r"[a-z0-9-]{1,20}"), fullmatch=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.tools.mcp.results import to_tool_result
-from interlock.tools.mcp.tool_definitions import make_definition
+from interlock.tools.mcp.definition import make_definition
+from interlock.tools.mcp.tool import to_tool_result
 
 PLAIN = make_definition("t", "", {"type": "object"}, None, {})
 NUMBERED = make_definition("t", "", {"type": "object"}, {"type": "object", "required": ["n"]}, {})

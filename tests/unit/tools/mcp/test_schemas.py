@@ -7,7 +7,7 @@ import pytest
 
 from interlock.core.errors import ToolError
 from interlock.tools.arguments import SchemaParser
-from interlock.tools.mcp.schema_checks import MAX_SCHEMA_BYTES, UnusableSchema, checked_schema
+from interlock.tools.mcp.schema import MAX_SCHEMA_BYTES, UnusableSchema, checked_schema
 from tests.harness.case_tables import each_row
 
 JSON_VALUE = {

@@ -7,9 +7,15 @@ import pytest
 
 from interlock.core.errors import BadUsage
 from interlock.redaction.redactor import Redactor
-from interlock.tools.mcp.secret_references import NamedValue, ReferenceUnresolved
-from interlock.tools.mcp.server_config import AddServerRequest, McpServerConfig, make_server
-from interlock.tools.mcp.server_job import LaunchCeiling, first_unreadable_path, resolve_values
+from interlock.tools.mcp.launch import LaunchCeiling, first_unreadable_path
+from interlock.tools.mcp.server import (
+    AddServerRequest,
+    McpServerConfig,
+    NamedValue,
+    ReferenceUnresolved,
+    make_server,
+    resolve_values,
+)
 from tests.harness.case_tables import each_row
 
 TRUE = ("/bin/true",)

@@ -7,7 +7,8 @@ import { confirmed, showError } from './dialog.js';
 import { announce } from './session-store.js';
 import { t } from './i18n.js';
 import { serverFacts, stateBadges, missingRequirements } from './servers/server-summary.js';
-import { emptyToolClass, toolView } from './servers/tool-view.js';
+import { proposalForm, proposalView, waitingTools } from './servers/proposal-form.js';
+import { emptyToolClass, givable, toolView } from './servers/tool-view.js';
 import { empty, icon, loading, problem } from './views/components.js';
 
 const ADD = 'interlock mcp add NAME --readable FOLDER -- COMMAND';
@@ -22,6 +23,7 @@ class McpServersView extends PageElement {
     failed: { state: true },
     refused: { state: true },
     forms: { state: true },
+    proposal: { state: true },
     changes: { state: true },
     busy: { state: true },
   };
@@ -52,7 +54,7 @@ class McpServersView extends PageElement {
 
   willUpdate(changed) {
     if (!changed.has('route') || !this.hasUpdated) return;
-    this.found = this.failed = this.refused = null;
+    this.found = this.failed = this.refused = this.proposal = null;
     this.forms = {};
     this.#load();
   }
@@ -117,6 +119,29 @@ class McpServersView extends PageElement {
     } catch (error) {
       this.forms = { ...this.forms, [tool.tool]: { ...form, error } };
       if (error.code === 'MCP_TOOL_CHANGED') await this.#look();
+    }
+    this.busy = '';
+  }
+
+  /** All that was ticked, as it was shown: where one definition has changed, none is classed. */
+  async #classify(tools) {
+    const { id } = this;
+    this.busy = 'all';
+    try {
+      const answer = await api.request('mcp.classify', { server: id, tools });
+      if (id === this.id) {
+        this.proposal = null;
+        answer.tools.forEach((tool) => this.#put(tool));
+        announce(t('servers.all_saved', { n: answer.tools.length }));
+        await this.#list();
+      }
+    } catch (error) {
+      const isChanged = error.code === 'MCP_TOOL_CHANGED';
+      if (isChanged) await this.#look();
+      if (id === this.id) {
+        this.proposal = isChanged ? { ...proposalForm(this.server, this.found), wrong: t('servers.all_changed') }
+          : { ...this.proposal, error };
+      }
     }
     this.busy = '';
   }
@@ -223,7 +248,7 @@ class McpServersView extends PageElement {
   #tools(server) {
     const { offered } = this.found;
     if (!offered.length) return html`<p class="muted">${t('servers.offers_nothing')}</p>`;
-    return html`<ul class="s-tools">${offered.map((tool) => toolView(tool, {
+    return html`${this.#proposal(server)}<ul class="s-tools">${offered.map((tool) => toolView(tool, {
       server,
       form: this.forms[tool.tool],
       changed: this.changes?.get(tool.tool),
@@ -234,6 +259,25 @@ class McpServersView extends PageElement {
       allow: (form) => this.#allow(tool, form),
       unclass: () => this.#unclass(tool),
     }))}</ul>`;
+  }
+
+  /** Where more than one tool waits, and this deployment opens a mode that they can have. */
+  #proposal(server) {
+    const { found, proposal: form } = this;
+    if (form) {
+      return proposalView({
+        server,
+        found,
+        form,
+        busy: this.busy === 'all',
+        edit: (change) => (this.proposal = { ...this.proposal, ...change }),
+        confirm: (tools) => this.#classify(tools),
+        close: () => (this.proposal = null),
+      });
+    }
+    const n = waitingTools(found).length;
+    if (n < 2 || !givable(server, 'read').length) return nothing;
+    return html`<p><button type="button" class="btn" @click=${() => (this.proposal = proposalForm(server, found))}>${t('servers.all_open', { n })}</button></p>`;
   }
 }
 

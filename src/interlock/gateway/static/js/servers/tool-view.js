@@ -6,7 +6,7 @@ import { errorText } from '../dialog.js';
 import { t, translated } from '../i18n.js';
 import { icon, joined, time } from '../views/components.js';
 
-const EFFECTS = ['read', 'write', 'exec', 'special'];
+export const EFFECTS = ['read', 'write', 'exec', 'special'];
 const GROUPS = ['mcp', 'code', 'memory', 'world', 'media', 'ui'];
 const HASH_CHARS = 12;
 const TONES = { classed: 'ok', changed: 'denied', unusable: 'error' };
@@ -40,19 +40,29 @@ const BUTTONS = { unclassed: 'servers.class_it', changed: 'servers.class_again',
 function changedView(tool, { changed }) {
   return html`<div class="notice denied">${icon('warn')}<div>
     <p><strong>${t('servers.changed')}</strong> ${t('servers.changed_text')}</p>
-    <p class="small">${t('servers.changed_hash', { from: (tool.class?.hash ?? '').slice(0, HASH_CHARS), to: tool.hash.slice(0, HASH_CHARS) })}
-      ${changed ? html`${t('servers.changed_when')} ${time(changed.time_us)}` : nothing}</p>
+    ${changed ? html`<p class="small">${t('servers.changed_when')} ${time(changed.time_us)}</p>` : nothing}
+    ${tool.changes.length ? changesView(tool)
+      : html`<p class="small">${t('servers.changed_hash', { from: (tool.class?.hash ?? '').slice(0, HASH_CHARS), to: tool.hash.slice(0, HASH_CHARS) })}</p>`}
   </div></div>`;
 }
 
-/** Never more than a claim, and said so. */
-function hintsView({ hints }) {
-  const said = Object.entries(hints).map(([name, value]) => t(`servers.hint.${name}.${value ? 'yes' : 'no'}`));
-  if (!said.length) return html`<p class="small muted">${t('servers.says_nothing')}</p>`;
-  return html`<p class="small s-hints"><span class="badge warn">${t('servers.claim')}</span> ${t('servers.says', { what: joined(said) })}</p>`;
+const MARKS = { '+': 'added', '-': 'removed', '@': 'hint' };
+
+/** What differs from the definition that was classified; the server of Interlock made invisible characters visible. @param {any} tool */
+export function changesView({ changes }) {
+  return changes.map(({ field, diff }) => html`<p class="small">${t(`servers.field.${field}`)}</p>
+    <pre class="s-text s-diff" tabindex="0" aria-label=${t(`servers.field.${field}`)}>${diff.map((line) => html`<span class=${MARKS[line[0]] ?? ''}>${line}</span>${'\n'}`)}</pre>`);
 }
 
-function schemaView({ schema }) {
+/** Never more than a claim, and said so. */
+export function hintsView({ hints, title }) {
+  const named = title ? html`<span class="hint">${t('servers.own_title')}</span> <q>${title}</q>` : nothing;
+  const said = Object.entries(hints).map(([name, value]) => t(`servers.hint.${name}.${value ? 'yes' : 'no'}`));
+  if (!said.length) return html`<p class="small muted">${t('servers.says_nothing')} ${named}</p>`;
+  return html`<p class="small s-hints"><span class="badge warn">${t('servers.claim')}</span> ${t('servers.says', { what: joined(said) })} ${named}</p>`;
+}
+
+export function schemaView({ schema }) {
   const fields = Object.entries(schema?.properties ?? {});
   const required = new Set(schema?.required ?? []);
   return html`<div class="s-schema">

@@ -1,13 +1,25 @@
-"""Checks that a server's program, variables and secrets do not come from paths that agents write to."""
+"""How a server's process is started: its sandbox profile, directories and environment; and if it may be.
+
+A server whose program, variables or secrets come from paths that agents write to is not started: agents
+would control what it runs.
+"""
 
 import os
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.tools.mcp.server_config import McpRootAccess, McpServerConfig
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.jobs import Job, JobLimits, system_paths
+from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.mcp.server import McpRootAccess, McpServerConfig, resolve_values
+from interlock.tools.shell.command_runner import private_directory
 
+_PASSED_ON = ("TZ", "LANG", "LC_ALL", "LC_CTYPE")
+_USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _INTERPRETERS = (
     *("python", "pypy", "node", "deno", "bun", "ruby", "perl", "php", "lua", "java", "sh", "bash"),
 )
@@ -17,15 +29,7 @@ _LAUNCHERS = (
     *("pipx", "rye", "just", "task", "mise", "dotnet", "gradle", "mvn", "env"),
 )
 _WHERE = (
-    "--directory",
-    "--project",
-    "--prefix",
-    "--cwd",
-    "--chdir",
-    "--manifest-path",
-    "--dir",
-    "-C",
-    "-f",
+    *("--directory", "--project", "--prefix", "--cwd", "--chdir", "--manifest-path", "--dir", "-C", "-f"),
 )
 # Variables from which interpreters, linkers and other programs take code or program names.
 _LOADING = frozenset(
@@ -44,13 +48,37 @@ _BETWEEN_PATHS = re.compile(r"[:;,=\s]")
 
 
 @dataclass(frozen=True, slots=True)
-class TamperingCheck:
-    """The opened directories, and Interlock's own, including those that agents write to."""
+class LaunchCeiling:
+    """What the operator opened to all processes here. A server can be granted no more."""
 
-    roots: tuple[Path, ...]
-    own_folders: tuple[Path, ...]
+    roots: tuple[Path, ...] = ()
+    readable_paths: tuple[Path, ...] = ()
+    network_ports: frozenset[int] = frozenset()
+    protected_names: tuple[str, ...] = ()
+    # Interlock's own directories, including those that agents write to.
+    own_folders: tuple[Path, ...] = ()
 
     def why_not(self, server: McpServerConfig) -> str:
+        """Why a server cannot run with its grants; empty if it can."""
+        if server.is_local and server.roots is not McpRootAccess.none and not self.roots:
+            return "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
+        if server.network and not self.network_ports:
+            return "it was granted network access, but the network is closed here (TOOL_SHELL_NETWORK)"
+        return self.tampering_risk(server)
+
+    def profile(self, server: McpServerConfig) -> SandboxProfile:
+        reads, writes = server.roots is not McpRootAccess.none, server.roots is McpRootAccess.write
+        return SandboxProfile(
+            readable_roots=self.roots if reads else (),
+            writable_roots=self.roots if writes else (),
+            network_ports=self.network_ports if server.network else frozenset(),
+            protected_names=self.protected_names,
+            readable_paths=(*server.readable, *(self.readable_paths if reads else ())),
+        )
+
+    # -- what agents could write --
+
+    def tampering_risk(self, server: McpServerConfig) -> str:
         """Why an agent could change the server's program or values; empty if none can."""
         return self._its_command(server) or self._its_variables(server) or self._its_secrets(server)
 
@@ -118,3 +146,60 @@ def _may_be_run(server: McpServerConfig, number: int) -> bool:
     is_first = all(word.startswith("-") for word in words[1:number])
     is_sent = words[number - 1] in _WHERE or words[number].partition("=")[0] in _WHERE
     return (is_first and program.startswith(_INTERPRETERS)) or (is_sent and program in _LAUNCHERS)
+
+
+# -- the process --
+
+
+@asynccontextmanager
+async def server_job(
+    server: McpServerConfig, ceiling: LaunchCeiling, redactor: Redactor
+) -> AsyncIterator[Job]:
+    """The job, in a private directory that is removed after its end, with its home.
+
+    Not in an opened one: interpreters and launchers run files of their working directory.
+    """
+    given = resolve_values(server.environment, redactor)
+    profile = ceiling.profile(server)
+    async with private_directory(ceiling.roots, is_wanted=True) as private:
+        if private is None:
+            raise RuntimeError("it was requested")
+        folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield Job(
+                argv=server.command,
+                folder=folder,
+                environment=_environment(server, private) | given,
+                profile=profile,
+                readable_paths=profile.readable_paths,
+                private_folders=(private,),
+                limits=JobLimits(),
+                linger_seconds=0.0,
+                has_stdin=True,
+            )
+        finally:
+            os.close(folder)
+
+
+def first_unreadable_path(server: McpServerConfig, ceiling: LaunchCeiling) -> Path | None:
+    """The first path of its command that the sandbox would not let it read."""
+    profile = ceiling.profile(server)
+    inside = (*system_paths(), *profile.readable_roots, *profile.readable_paths)
+    for path in map(Path, server.command):
+        if path.is_absolute() and path.exists():
+            for each in (path, path.resolve()):
+                if not any(each.is_relative_to(folder) for folder in inside):
+                    return each
+    return None
+
+
+def _environment(server: McpServerConfig, private: Path) -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    program = Path(server.command[0])
+    path = [str(program.parent), str(program.resolve().parent), *_USUAL_PATH, f"{sys.base_prefix}/bin"]
+    own = {
+        "PATH": os.pathsep.join(dict.fromkeys(path)),
+        "HOME": str(private / "home"),
+        "TMPDIR": str(private / "tmp"),
+    }
+    return {"LC_ALL": "C.UTF-8"} | passed | own

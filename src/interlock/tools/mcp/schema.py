@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 import re2
 
+from interlock.core.text import has_hidden_characters, to_visible_line
 from interlock.tools.arguments import MAX_ARGUMENT_BYTES, SchemaParser, is_too_deep
 from interlock.tools.arguments import MAX_DEPTH as MAX_VALUE_DEPTH
-from interlock.tools.mcp.tool_names import has_hidden_characters, to_visible_line
 
 MAX_SCHEMA_BYTES = 32 * 1024
 MAX_DEPTH = 32
@@ -24,32 +24,28 @@ MAX_STEPS = 50_000
 MAX_TEXT_CHARS = 1_000
 # Steps times bytes: a fraction of a second.
 MAX_WORK = 200_000_000
-# The maximum depth of a checked value.
-_LEVELS = MAX_VALUE_DEPTH
 
 _TEXTS = frozenset({"description", "title", "$comment"})
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-# A character by its number, which is written otherwise for the check.
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-_OLD_DRAFTS = re.compile(r"draft-0[1-5]\b")
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 # Keywords by what they apply their schemas to: the value itself, or the parts of an object or array.
 _HERE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
-_IN_OBJECTS = frozenset(
-    {
-        *("properties", "patternProperties", "additionalProperties", "unevaluatedProperties"),
-        "propertyNames",
-    }
-)
-_IN_ARRAYS = frozenset(
-    {"items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"},
-)
-_KINDS = {"object": _IN_OBJECTS, "array": _IN_ARRAYS}
+_INSIDE = {
+    "object": frozenset(
+        {
+            *("properties", "patternProperties", "additionalProperties", "unevaluatedProperties"),
+            "propertyNames",
+        }
+    ),
+    "array": frozenset({"items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"}),
+}
+_BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 # Where other keys than the named ones may come from.
-_OPENS = frozenset(
-    {*_HERE, *_REFERENCES, "patternProperties", "additionalProperties", "unevaluatedProperties"}
-)
+_OPENS = _HERE | _REFERENCES | {"patternProperties", "additionalProperties", "unevaluatedProperties"}
+_OLD_DRAFTS = re.compile(r"draft-0[1-5]\b")
+# A character by its number, which is written otherwise for the check.
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 class UnusableSchema(ValueError):
@@ -105,22 +101,13 @@ def refuse_unsafe_schema(schema: dict[str, Any]) -> None:
         raise UnusableSchema("its schema cannot be checked in bounded time")
 
 
-@lru_cache(maxsize=1024)
-def _steps_of(schema: bytes) -> int:
-    """Cached: it is asked for the same schema often, and hostile ones take long."""
-    return _CostEstimate(orjson.loads(schema)).steps()
-
-
-def _shown(value: Any) -> Any:
+def _shown(value: Any, key: str = "") -> Any:
     """The value with each text on one line, limited and without invisible characters."""
     if isinstance(value, dict):
-        return {
-            key: to_visible_line(item, MAX_TEXT_CHARS)
-            if key in _TEXTS and isinstance(item, str)
-            else _shown(item)
-            for key, item in value.items()
-        }
-    return [_shown(item) for item in value] if isinstance(value, list) else value
+        return {name: _shown(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return to_visible_line(value, MAX_TEXT_CHARS) if key in _TEXTS and isinstance(value, str) else value
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
@@ -134,16 +121,28 @@ def _strings(value: Any) -> Iterator[str]:
     """The strings of a value outside of objects, which are checked by themselves."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)
+    for item in value if isinstance(value, list) else ():
+        yield from _strings(item)
 
 
-class _CostEstimate:
-    """The maximum number of steps to check one value, as a validator works."""
+# -- cost --
+
+
+@lru_cache(maxsize=1024)
+def _steps_of(schema: bytes) -> int:
+    """The maximum number of steps to check one value. Cached: hostile schemas take long."""
+    cost = _Cost(orjson.loads(schema))
+    try:
+        return max(cost.steps(cost.schema, MAX_VALUE_DEPTH, kind) for kind in _INSIDE)
+    except RecursionError:
+        return MAX_STEPS + 1
+
+
+class _Cost:
+    """Counts the steps of a validator: a part of the value is either an object or an array."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        self._schema = schema
+        self.schema = schema
         self._anchors = {
             f"#{node[name]}": node
             for node in _nodes(schema)
@@ -151,38 +150,28 @@ class _CostEstimate:
             if isinstance(node.get(name), str)
         }
         self._known: dict[tuple[int, int, str], int] = {}
-        self._asked: set[tuple[int, int, str]] = set()
 
-    def steps(self) -> int:
-        try:
-            return max(self._steps(self._schema, _LEVELS, kind) for kind in _KINDS)
-        except RecursionError:
-            return MAX_STEPS + 1
-
-    def _steps(self, node: Any, levels: int, kind: str) -> int:
+    def steps(self, node: Any, levels: int, kind: str) -> int:
         if not isinstance(node, Mapping) or levels == 0:
             return 1
         key = (id(node), levels, kind)
-        if key in self._known:
-            return self._known[key]
-        if key in self._asked:
-            # It refers to itself without going deeper, which a checker notices.
-            return 1
-        self._asked.add(key)
-        steps = 1 + sum(self._follow(name, value, levels, kind) for name, value in node.items())
-        self._known[key] = steps = min(steps, MAX_STEPS + 1)
-        return steps
+        if key not in self._known:
+            # It may refer to itself without going deeper, which a checker notices.
+            self._known[key] = 1
+            steps = 1 + sum(self._keyword(name, value, levels, kind) for name, value in node.items())
+            self._known[key] = min(steps, MAX_STEPS + 1)
+        return self._known[key]
 
-    def _follow(self, name: str, value: Any, levels: int, kind: str) -> int:
+    def _keyword(self, name: str, value: Any, levels: int, kind: str) -> int:
+        parts = value if isinstance(value, list) else [value]
+        if name in _BY_NAME and isinstance(value, dict):
+            parts = list(value.values())
         if name in _REFERENCES and isinstance(value, str):
-            return self._steps(self._target(value), levels, kind)
+            return self.steps(self._target(value), levels, kind)
         if name in _HERE:
-            return sum(self._steps(part, levels, kind) for part in _parts(name, value))
-        if name in _KINDS[kind]:
-            each = [
-                max(self._steps(part, levels - 1, inside) for inside in _KINDS)
-                for part in _parts(name, value)
-            ]
+            return sum(self.steps(part, levels, kind) for part in parts)
+        if name in _INSIDE[kind]:
+            each = [max(self.steps(part, levels - 1, inside) for inside in _INSIDE) for part in parts]
             # A named or positional item is checked once; several patterns may match the same name.
             if name == "patternProperties":
                 return sum(each) + sum(_pattern_steps(pattern) for pattern in value)
@@ -193,16 +182,14 @@ class _CostEstimate:
 
     def _target(self, reference: str) -> Any:
         if not reference.startswith("#/"):
-            return self._schema if reference == "#" else self._anchors.get(reference)
-        found: Any = self._schema
-        steps = reference[2:].split("/")
-        for step in (part.replace("~1", "/").replace("~0", "~") for part in steps):
+            return self.schema if reference == "#" else self._anchors.get(reference)
+        found: Any = self.schema
+        for step in reference[2:].split("/"):
+            step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
             if isinstance(found, list) and step.isdigit() and int(step) < len(found):
                 found = found[int(step)]
-            elif isinstance(found, dict):
-                found = found.get(step)
             else:
-                return None
+                found = found.get(step) if isinstance(found, dict) else None
         return found
 
 
@@ -221,14 +208,3 @@ def _pattern_steps(pattern: Any) -> int:
             )
         ) from None
     return 1 + steps
-
-
-def _parts(name: str, value: Any) -> list[Any]:
-    """The schemas that a keyword has: one, a list, or by name."""
-    if isinstance(value, list):
-        return value
-    if name in {"properties", "patternProperties", "dependentSchemas", "dependencies"} and isinstance(
-        value, dict
-    ):
-        return list(value.values())
-    return [value]
