@@ -2,7 +2,7 @@
 
 The process has half a second of processor time, enforced by the kernel (a timer whose signal ends it also
 within C code), little memory, and can open nothing: no file and no socket. It is started for each command
-longer than `MAX_HERE`: about 0.1 s, for one command in many.
+longer than `MAX_HERE`: 50 ms of processor time, for one command in many.
 """
 
 import json
