@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium mcp-servers js-tools proxies run pictures reference rules test test-failed test-full mutations lint format bench soak lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers js-tools proxies run pictures reference test test-failed test-full mutations lint format bench soak lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -126,9 +126,6 @@ pictures: setup-dev chromium ## take the README's pictures of the page anew
 
 reference: setup-dev ## write docs/reference anew from the code
 	@$(BIN)/python -m scripts.reference
-
-rules: setup-dev ## write redaction/rules/ready.json anew from the rules
-	@$(BIN)/python -m scripts.rules
 
 bench: setup-dev ## measure, beside plain code in the same run
 	@$(BIN)/python -m bench

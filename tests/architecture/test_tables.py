@@ -19,7 +19,6 @@ OWN = {
     "gates": {"authorities"},
     "gateway": {"credentials"},
     "log": {"events", "stream_heads", "event_texts", "usage", "store_info"},
-    "memory": {name for name in TABLES if name.startswith("memory_")},
     "questions": {"questions"},
     "runtime": {"tasks"},
     "sessions": {"sessions", "settings_versions"},
@@ -29,6 +28,7 @@ OWN = {
 # What happened is in the log, which every package above it may read.
 LOG = {"events", "stream_heads", "event_texts"}
 IS_SHOWN = "what a deleted session has is hidden"
+IS_WRITTEN_FOR = "a note says which agent, person, channel and task it was written for"
 IS_CURRENT = "the condition of an intent: nothing was tightened since its call was judged"
 # Tables of other packages in one statement with a package's own, each with the reason.
 READ_ELSEWHERE = {
@@ -42,6 +42,8 @@ READ_ELSEWHERE = {
     ("runtime/task_rows.py", "credentials"): "a revoked credential starts nothing: locked until the commit",
     ("runtime/task_rows.py", "runs"): "a revocation ends tasks and runs",
     ("runtime/tasks.py", "sessions"): "a deleted session takes no task",
+    ("wiring/tool_services.py", "sessions"): IS_WRITTEN_FOR,
+    ("wiring/tool_services.py", "tasks"): IS_WRITTEN_FOR,
     ("wiring/current_authority.py", "sessions"): IS_CURRENT,
     ("wiring/current_authority.py", "tasks"): IS_CURRENT,
     ("wiring/current_authority.py", "settings_versions"): IS_CURRENT,

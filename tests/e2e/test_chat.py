@@ -101,6 +101,34 @@ def test_ctrl_c_cancels_the_task_and_not_the_program(person):
     person("events", "verify")
 
 
+def test_what_is_typed_while_a_task_runs_steers_it_or_waits(person):
+    turn = '{"sleep_ms": 4000, "tool_calls": [{"name": "current_time", "arguments": {}}]}'
+    person.variables["MODEL"] = script(person.home, turn, "msg:Left it is.", "msg:And on.")
+    with PseudoTerminal(person, "chat") as terminal:
+        terminal.reads()
+        terminal.keys("go\n")
+        wait_for_a_task(person)
+        terminal.keys("and on\n/steer go left\n")
+        terminal.reads("the running task gets this at its next turn")
+        shown = terminal.reads("Left it is.")
+        assert shown.index("> current_time") < shown.index("(the task got your message: go left)")
+        assert "And on." in terminal.reads("And on.")
+        terminal.reads()
+        terminal.keys("/quit\n")
+        assert terminal.ends() == 0
+    said = person.json("sessions", "show", terminal_session(person))["messages"]
+    asked = [each["content"] for each in said if each["role"] == "user"]
+    assert asked == ["go", "go left", "and on"]
+    person("events", "verify")
+
+
+def test_with_nothing_at_work_steering_is_a_message(person):
+    done = piped(person, "/steer\n/steer what time is it?\n/history\n")
+    assert "/steer TEXT" in done.stderr
+    assert "] user\nwhat time is it?\n" in done.stdout
+    assert "It is 20" in done.stdout
+
+
 def wait_for_a_task(person: CliRunner) -> str:
     while True:
         running = person.json("tasks", "list", "--status", "running")

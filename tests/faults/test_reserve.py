@@ -17,8 +17,10 @@ from interlock.gateway.auth import CredentialService
 from interlock.log.kinds import SessionRenamed, ToolCallStarted
 from interlock.log.read import iter_stream
 from interlock.log.retention import RetentionSweeper
+from interlock.memory.authorship import AuthorLines
 from interlock.memory.index import MemoryIndex
 from interlock.memory.note_directory import NoteDirectory
+from interlock.memory.search import MemorySearch
 from interlock.wiring.projections import verify
 from tests.faults.disks import Disk, mounting, small_disk
 from tests.harness.cli_processes import ProcessHarness
@@ -255,16 +257,18 @@ async def test_while_the_reserve_is_released_ordinary_writes_do_not_use_it_up(di
     notes = disk.path.parent / "notes"
     notes.mkdir()
     (notes / "a.md").write_text("Something to find.\n")
-    index = MemoryIndex(store.database, NoteDirectory(notes), lambda text: text)
+    authors = AuthorLines(notes.parent / "key")
+    state_dir, reserve = disk.path.parent, store.database.reserve
+    memory = MemorySearch(MemoryIndex(state_dir, NoteDirectory(notes), lambda text: text, authors, reserve))
     await fill(disk, store, session)
     await cancel_all(disk, (harness.tasks.cancel(task.id, who="ada") for task in tasks))
     for _ in range(200):
         assert not await written(store, session)
         with pytest.raises(StoreFull):
-            index.sync(lambda: None)
+            memory.search("something", 1, lambda: None)
     disk.free()
     await until(lambda: written(store, session))
-    assert not index.sync(lambda: None).problem
+    assert not memory.search("something", 1, lambda: None).problem
     assert_sound(store)
 
 

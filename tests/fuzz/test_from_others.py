@@ -20,6 +20,7 @@ from interlock.runtime.bus import (
     ResyncRequested,
     SessionChanged,
     TextAppended,
+    TextPart,
     WorkAvailable,
     decode_message,
     encode_message,
@@ -151,6 +152,7 @@ SIGNALS = (
     WorkAvailable("s"),
     CancelRequested("s"),
     TextAppended("s", "t_1", 1, 0, "Hi"),
+    TextAppended("s", "t_1", 1, 0, "Hm", TextPart.reasoning, 7),
     ResyncRequested("s"),
     LogAppended("s"),
     SessionChanged("s", 1),
@@ -183,6 +185,4 @@ def test_any_line_of_another_process_is_a_signal_or_nothing(lines):
             assert decode_message(encode_message(message)) == message
             if isinstance(message, TextAppended) and message.session_id == "s":
                 feed._on_text(message)
-    text = feed._text
-    assert text is not None
-    assert "".join(text.pieces) == "whole"
+    assert "".join(feed._texts[TextPart.answer].pieces) == "whole"

@@ -11,6 +11,7 @@ from tests.harness.model_answers import (
     ModelAnswer,
     ResponseStep,
     called,
+    chunk,
     event,
     refused,
     said,
@@ -19,7 +20,7 @@ from tests.harness.model_answers import (
 )
 from tests.harness.model_server import KEY, ModelRequest, ModelServer
 
-__all__ = ["Gate", "ScriptedModel", "called", "held", "refused", "said"]
+__all__ = ["Gate", "ScriptedModel", "called", "held", "held_back", "refused", "said"]
 
 POLL_SECONDS = 0.01
 START_SECONDS = 10
@@ -43,12 +44,21 @@ class _GatedSteps(tuple[Any, ...]):
                 yield step
 
 
-def held(*parts: str | Gate) -> ModelAnswer:
-    """An answer in text, with gates between its parts."""
+def held(*parts: str | dict[str, str] | Gate | ResponseStep) -> ModelAnswer:
+    """An answer in text, or in whole deltas, with gates or faults between its parts."""
     whole = streamed(text_chunks([]))
     first, *rest = whole.steps
-    middle = [part if isinstance(part, Gate) else event(text_chunks([part])[1]) for part in parts]
+    middle = [event(_delta(part)) if isinstance(part, str | dict) else part for part in parts]
     return replace(whole, steps=_GatedSteps([first, *middle, *rest]))
+
+
+def held_back(gate: Gate, answer: ModelAnswer) -> ModelAnswer:
+    """This answer, once the gate is open."""
+    return replace(answer, first=_GatedSteps([gate]))
+
+
+def _delta(part: str | dict[str, str]) -> dict[str, Any]:
+    return chunk({"content": part} if isinstance(part, str) else part)
 
 
 class ScriptedModel:

@@ -20,6 +20,7 @@ LOOKUPS = {
     "the compactions": resume.COMPACTIONS,
     "the running task": follow.LAST_TASK,
     "delegated tasks": subagents._WITHIN,
+    "messages that steered": transcript.READ_STEERED,
     "the call of a result": entries.CALLS_BEFORE,
     "why a task ended": entries.ENDED_BY,
     "why a task failed": command_line_session.WHY_FAILED,
@@ -59,7 +60,7 @@ def test_the_indexes_leave_out_the_kinds_of_every_turn(sqlite_store: StoreHarnes
     assert len(made) == 2
 
 
-@pytest.mark.parametrize("end", ["task.finished", "task.cancelled", None])
+@pytest.mark.parametrize("end", ["task.finished", "task.cancelled", "task.steered", None])
 async def test_a_task_is_read_from_its_message_to_its_end(store: StoreHarness, end):
     """On both databases: what follows its end, in the same session, is not read."""
     session = (await store.sessions.create(opened_by="test")).id

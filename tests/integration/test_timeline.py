@@ -119,7 +119,7 @@ async def test_a_task_is_a_tree_with_times_tokens_and_costs(store, writer):
         None,
     )
     queued = {"task_id": "t_1", "message_seq": 2, "who": "ada", "mode": "chat_safe", "credential_id": ""}
-    queued["retry_of"] = ""
+    queued["retry_of"] = queued["steers"] = ""
     assert root["payload"] == queued
     # Queued as number 2, finished as number 10.
     assert root["duration_ms"] == 8.0

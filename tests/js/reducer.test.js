@@ -1,7 +1,7 @@
 /** A session told again, cut off and overtaken: nothing is doubled, nothing is lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyState, hasGap, reduce, reduceAll, withoutParts } from '../../src/interlock/gateway/static/js/chat/reducer.js';
+import { emptyState, hasGap, knownMessages, prepend, reduce, reduceAll, withoutParts } from '../../src/interlock/gateway/static/js/chat/reducer.js';
 
 const WORDS = ['One, ', '汉字 ', '🎈🎉 ', 'and e\u0301.'];
 const ALL = WORDS.join('');
@@ -168,4 +168,85 @@ test('an answer that broke off leaves its place to the next, live and told again
   const task = whole.entries.find((entry) => entry.id === 't');
   assert.deepEqual(task.blocks.map((block) => block.text ?? block.kind), ['turn.discarded', 'The whole.']);
   assert.deepEqual(reduceAll(emptyState('s'), [started, broke(2), chunk(1, 0, 'The whole.', 3)]), whole);
+});
+
+// -- reasoning ------------------------------------------------------------------------------------------
+
+const thought = (turn, offset, content, durationMs = null) =>
+  frameOf('reasoning_chunk', { task_id: 't', turn, offset, content, duration_ms: durationMs });
+const completed = (turn, reasoning, seq) => {
+  const payload = { turn, reasoning: reasoning && { text: reasoning, model: 'm' }, reasoning_ms: reasoning ? 1200 : null };
+  return [frameOf('event', { kind: 'turn.completed', task_id: 't', time_us: 2, event_id: `e${turn}`, payload }), seq];
+};
+const BEGUN = frameOf('event', { kind: 'task.started', task_id: 't', time_us: 1, payload: { mode: 'chat' } }, 1);
+
+test('reasoning stands before its turn, live and told again, whole however often it came', () => {
+  const [first] = completed(1, 'Hm, 汉字🎈 so.');
+  const [second] = completed(2, 'And now?');
+  const stored = [BEGUN, first, call(1, 'a', 2), answer('a', 3), second, chunk(2, 0, 'Yes.', 4)];
+  const live = [
+    BEGUN, thought(1, 0, 'Hm, '), thought(1, 4, '汉字🎈'), thought(1, 7, ' so.'), thought(1, 11, '', 1200), ...stored.slice(1, 4),
+    thought(2, 0, 'And'), thought(2, 3, ' now?', 1200), chunk(2, 0, 'Ye'), second, chunk(2, 2, 's.', 4),
+  ];
+  const whole = reduceAll(emptyState('s'), stored);
+  assert.deepEqual(whole.entries[0].blocks.map((block) => block.text ?? block.callId), ['Hm, 汉字🎈 so.', 'a', 'And now?', 'Yes.']);
+  assert.deepEqual(whole.entries[0].blocks[0].durationMs, 1200);
+  assert.deepEqual(reduceAll(emptyState('s'), live), whole);
+  assert.deepEqual(reduceAll(emptyState('s'), live.flatMap((frame) => [frame, frame])), whole);
+  assert.deepEqual(reduceAll(whole, live), whole);
+});
+
+test('reasoning of an answer that broke off, or of a task that was cancelled, is taken back', () => {
+  const blocksOf = (frames) => reduceAll(emptyState('s'), [BEGUN, ...frames]).entries[0].blocks.map((block) => block.text ?? block.kind);
+  const broke = frameOf('event', { kind: 'turn.discarded', task_id: 't', time_us: 2, event_id: 'e', payload: { turn: 1 } }, 2);
+  const half = [thought(1, 0, 'Half a thought'), chunk(1, 0, 'Half')];
+  assert.deepEqual(blocksOf(half), ['Half a thought', 'Half']);
+  assert.deepEqual(blocksOf([...half, broke]), ['turn.discarded']);
+  assert.deepEqual(blocksOf([...half, broke, thought(1, 0, 'Another.', 5)]), ['turn.discarded', 'Another.']);
+  assert.deepEqual(blocksOf([thought(1, 0, 'Half'), thought(2, 0, 'Of another turn')]), ['Of another turn']);
+  const cancelled = frameOf('error', { code: 'CANCELLED', message: '', task_id: 't', time_us: 3 }, 2);
+  assert.deepEqual(blocksOf([...half, cancelled]), ['Half']);
+});
+
+test('reasoning waits for no number, and changes no call that does', () => {
+  const state = reduceAll(emptyState('s'), [BEGUN, call(1, 'a'), thought(2, 0, 'Early')]);
+  assert.equal(state.parts.length, 1);
+  assert.deepEqual(state.entries[0].blocks.map((block) => block.type), ['reasoning']);
+});
+
+// -- steering -------------------------------------------------------------------------------------------
+
+/** A task that gets a message between its turns, and one that is queued behind it. */
+function steering() {
+  const said = (task, content) => event('message.appended', task, {}, { message: { role: 'user', content } });
+  const queued = (task, steers = '') => event('task.queued', task, { task_id: task, message_seq: 0, who: 'me', steers });
+  const given = { ...event('task.steered', 'u', { task_id: 'u', into: 't', message_seq: 4 }, { message: { role: 'user', content: 'go left' } }) };
+  given.data.event_id = 'given';
+  return numbered([
+    said('t', 'go'), queued('t'), event('task.started', 't', { mode: 'chat' }), said('u', 'go left'), queued('u', 't'),
+    call(1, 'a'), answer('a'), given, chunk(2, 0, 'Left it is.'), event('task.finished', 't', { status: 'done' }),
+  ]);
+}
+
+test('a message that steers waits behind its task, and then stands within it', () => {
+  const frames = steering();
+  const before = reduceAll(emptyState('s'), frames.slice(0, 7));
+  assert.deepEqual(before.entries.map(({ id, steers }) => [id, steers]), [['t', ''], ['u', 't']]);
+  const whole = reduceAll(before, frames);
+  assert.deepEqual(whole.entries.map(({ id }) => id), ['t']);
+  const shown = ({ entries }) => entries[0].blocks.map((block) => block.text ?? block.message?.content ?? block.callId);
+  assert.deepEqual(shown(whole), ['a', 'go left', 'Left it is.']);
+  assert.deepEqual(reduceAll(emptyState('s'), frames.flatMap((frame) => [frame, frame])), whole);
+  assert.deepEqual([...knownMessages(whole)].sort(), ['t', 'u']);
+});
+
+test('what stood before, put in front of it anywhere, leaves the message once', () => {
+  const frames = steering();
+  const contents = ({ entries }) => entries.flatMap((task) => [task.message?.content, ...task.blocks.map((block) => block.message?.content)]);
+  for (let cut = 0; cut < frames.length; cut++) {
+    const after = reduceAll(emptyState('s', cut), frames.slice(cut));
+    const whole = prepend(after, frames.slice(0, cut), 0);
+    assert.deepEqual(contents(whole).filter((content) => content === 'go left').length, 1, `cut at ${cut}`);
+    assert.deepEqual(whole.entries.map(({ id }) => id), ['t'], `cut at ${cut}`);
+  }
 });

@@ -31,9 +31,13 @@ _WAS_STOPPED = frozenset({ErrorCode.CANCELLED, ErrorCode.INTERRUPTED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitKey:
-    """A model, or a tool in one session: failing calls of one session must not suspend it in others."""
+    """A model, or a tool in one session: failing calls of one session must not suspend it in others.
+
+    `model` is shown to people; `form`, its value in MODEL, differs between providers of the same model.
+    """
 
     model: str = ""
+    form: str = ""
     tool_name: str = ""
     session_id: str = ""
 

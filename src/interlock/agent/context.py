@@ -12,9 +12,12 @@ from secrets import token_hex
 from typing import assert_never
 
 from interlock.agent.placeholder_results import ENDED_BEFORE, not_run_result
+from interlock.core.token_usage import NO_USAGE, TokenUsage
 from interlock.models.provider import (
     AssistantMessage,
     ChatMessage,
+    ModelReply,
+    ModelRequest,
     RequestedCall,
     SystemMessage,
     ToolMessage,
@@ -82,6 +85,8 @@ class ModelContext:
         self._is_part = is_part
         self._entries: list[ContextMessage] = []
         self._request = ""
+        # The newest request, with what steered it.
+        self._asked = ""
         self._unanswered: dict[str, RequestedCall] = {}
         self._call_ids: set[str] = set()
         # The person's request that the model has not answered yet.
@@ -124,6 +129,9 @@ class ModelContext:
 
     def _follow_request(self, message: Message, entry: ContextMessage) -> None:
         """Mark an unanswered request as abandoned when another follows: the model must not resume it."""
+        if message.role is Role.user and message.is_steering:
+            # The request goes on, with more words.
+            return
         if message.role is Role.user:
             self._forget_reasoning()
             if self._unmet is not None and self._unmet[0] in self._entries:
@@ -252,9 +260,11 @@ class ModelContext:
     def _entry(self, message: Message) -> ContextMessage | None:
         match message.role:
             case Role.user:
+                text = message.content
+                self._asked = f"{self._asked}\n\n{text}" if message.is_steering and self._asked else text
                 return ContextMessage(
-                    *(message.seq, message.role, UserMessage(message.content)),
-                    *(_gist("person", message.content), self._kept_request(message.content)),
+                    *(message.seq, message.role, UserMessage(text)),
+                    *(_gist("person", text), self._kept_request(self._asked)),
                 )
             case Role.assistant:
                 calls = _requested(message)
@@ -280,6 +290,19 @@ class ModelContext:
 
 def estimate_tokens(value: ChatMessage | bytes) -> int:
     return (len(value) if isinstance(value, bytes) else _size_bytes(value)) // _BYTES_PER_TOKEN + 1
+
+
+def reply_usage(request: ModelRequest, reply: ModelReply) -> TokenUsage:
+    """The usage that the server reports. Missing or zero figures are estimated, so that limits count."""
+    reported = reply.usage or NO_USAGE
+    if reported.input_tokens and reported.output_tokens:
+        return reported
+    sent = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
+    written = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
+    written += len(reply.reasoning.text) if reply.reasoning else 0
+    return TokenUsage(
+        reported.input_tokens or sent, reported.output_tokens or written // _BYTES_PER_TOKEN + 1
+    )
 
 
 def _size_bytes(message: ChatMessage) -> int:

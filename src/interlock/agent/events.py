@@ -1,6 +1,6 @@
 """Events of the agent loop, as frozen dataclasses. Front ends `match` on them.
 
-Text deltas are emitted before they are stored, as (turn, offset). Every other event is on disk first.
+Deltas of text are emitted before they are stored, as (turn, offset). Every other event is on disk first.
 """
 
 import asyncio
@@ -22,6 +22,16 @@ class TextDelta:
     turn: int
     offset: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A delta of what the model reasons before its answer, like `TextDelta`. The last has the time."""
+
+    turn: int
+    offset: int
+    text: str
+    duration_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,13 @@ class AskUser:
 
 
 @dataclass(frozen=True, slots=True)
+class SteeringMessage:
+    """The task got a message that a person sent meanwhile."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RetryAnnounced:
     """The model request failed and will be repeated after so many seconds, or by another model at once."""
 
@@ -105,11 +122,13 @@ class TaskEnded:
 
 AgentEvent = (
     TextDelta
+    | ReasoningDelta
     | ToolCallInfo
     | ToolDenied
     | ToolResultInfo
     | ToolProgress
     | AskUser
+    | SteeringMessage
     | RetryAnnounced
     | TurnCompleted
     | TaskEnded

@@ -125,6 +125,11 @@ class LimitTracker:
         """Add the usage of a reply, also of a turn that fails later."""
         self._budget.add(usage)
 
+    def reply_discarded(self, usage: TokenUsage) -> LimitStop | None:
+        """Add the usage of an answer that broke off; a stop if the turn cannot be asked again."""
+        self.reply_received(usage)
+        return self._budget.exceeded(None)
+
     def call_used(self, used: Mapping[str, tuple[int, int]]) -> None:
         """Add tokens that models used for a call, in and out, by model name."""
         self._budget.add_others({model: TokenUsage(*tokens) for model, tokens in used.items()})

@@ -25,7 +25,6 @@ from interlock.log.writer import EventLog
 from interlock.models.provider import (
     FinishReason,
     ModelError,
-    ModelProvider,
     ModelReply,
     ModelRequest,
     ToolChoice,
@@ -60,7 +59,7 @@ class AgentServices:
     tool_choice: str = "default"
     # Whether the model writes the summary of older messages.
     writes_summaries: bool = False
-    # Models of this process that rejected a required tool call.
+    # The values of MODEL whose models rejected a required tool call.
     refuses_required: set[str] = field(default_factory=set)
 
 
@@ -104,6 +103,7 @@ class AgentLoop:
             while not is_over:
                 if (stop := limits.before_turn(await task.usage.history())) is not None:
                     break
+                await recorder.take_steering()
                 task.prompt = await self._services.prompts.renew(task.prompt)
                 await self._compact(task)
                 turn, asked = task.begin_turn()
@@ -198,14 +198,14 @@ class AgentLoop:
             prompt=prompt,
             conversation=conversation,
             task_history=task_history,
-            must_call=self._must_call(given, resume_state, provider),
+            must_call=self._must_call(given, resume_state, prompt.inputs.model),
             wants_compaction=resume_state.wants_compaction,
             answer=resume_state.answer,
             limits=limits,
             usage=UsageTotalsReader(services.database, services.limits, services.prices, session_id),
             recorder=recorder,
             model=ModelTurnRunner(
-                provider,
+                prompt.inputs.model,
                 fallbacks=services.fallbacks_of(prompt.inputs.model),
                 provider_of=services.provider_of,
                 redactor=services.redactor,
@@ -215,6 +215,7 @@ class AgentLoop:
                 limits=limits,
                 hold=recorder.hold,
                 append=recorder.append,
+                discard=recorder.discard,
                 flush=recorder.flush,
             ),
             calls=ToolCallScheduler(
@@ -228,16 +229,14 @@ class AgentLoop:
             ),
         )
 
-    def _must_call(
-        self, assignment: TaskAssignment, resume_state: ResumeState, provider: ModelProvider
-    ) -> bool:
+    def _must_call(self, assignment: TaskAssignment, resume_state: ResumeState, model: str) -> bool:
         """Whether the first turn must call a tool. Later ones need not: the task must be able to end."""
         services = self._services
         may = assignment.mode is ToolMode.coding and assignment.attempt == 1
         wanted = services.tool_choice == "required" or (
             services.tool_choice == "default" and resume_state.entered_coding
         )
-        return may and wanted and provider.name not in services.refuses_required
+        return may and wanted and model not in services.refuses_required
 
 
 def _shown_again(turn: int, answer: ModelReply) -> list[AgentEvent]:

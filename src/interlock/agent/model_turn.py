@@ -13,7 +13,8 @@ from interlock.agent.circuit_breaker import (
     ProbePermit,
     model_circuit_open_error,
 )
-from interlock.agent.events import Emit, RetryAnnounced, TextDelta
+from interlock.agent.context import reply_usage
+from interlock.agent.events import Emit, ReasoningDelta, RetryAnnounced, TextDelta
 from interlock.agent.limit_tracker import LimitTracker
 from interlock.agent.limits import LimitStop
 from interlock.agent.retries import TurnRetries
@@ -32,6 +33,7 @@ from interlock.models.provider import (
     ModelReasoningDelta,
     ModelReply,
     ModelRequest,
+    ModelTextDelta,
     ToolChoice,
 )
 from interlock.redaction.redactor import Redactor
@@ -43,6 +45,7 @@ T = TypeVar("T")
 OpenProvider = Callable[[str], ModelProvider]
 Hold = Callable[[Sequence[Event]], None]
 Append = Callable[[Event], None]
+Discard = Callable[[TurnDiscarded], None]
 Flush = Callable[[], Awaitable[None]]
 
 # No tool has a longer name or takes larger arguments: the rest is cut.
@@ -69,18 +72,21 @@ class TurnReply:
     # The model that replied.
     model: str
     first_delta_at: float | None = None
+    # How long it reasoned before its answer; None if it did not.
+    reasoning_ms: int | None = None
 
 
 class ModelTurnRunner:
-    """Runs the turns of one task. `hold` leaves events for the next append, `append` records one now,
-    `flush` waits until it is on disk.
+    """Runs the turns of one task.
 
-    `fallbacks` are what to ask in place of a model that fails, in order, for the rest of the task.
+    `hold` leaves events for the next append, `append` records one now, `flush` waits until it is on disk.
+    `model` is a value of the setting MODEL; `fallbacks` are what to ask in place of a model that fails, in
+    order, for the rest of the task.
     """
 
     def __init__(
         self,
-        provider: ModelProvider,
+        model: str,
         *,
         fallbacks: Sequence[str] = (),
         provider_of: OpenProvider,
@@ -91,9 +97,10 @@ class ModelTurnRunner:
         limits: LimitTracker,
         hold: Hold,
         append: Append,
+        discard: Discard,
         flush: Flush,
     ) -> None:
-        """`refuses_required`: models known to reject `required`; new ones are added here."""
+        """`refuses_required`: values of MODEL known to reject `required`; new ones are added here."""
         self._refuses_required = refuses_required
         self._fallbacks = fallbacks
         self._provider_of = provider_of
@@ -104,12 +111,13 @@ class ModelTurnRunner:
         self._limits = limits
         self._hold = hold
         self._append = append
+        self._discard_turn = discard
         self._flush = flush
-        self._use(provider)
+        self._use(model)
 
-    def _use(self, provider: ModelProvider) -> None:
-        self._provider = provider
-        self._key = CircuitKey(model=provider.name)
+    def _use(self, model: str) -> None:
+        self._provider = self._provider_of(model)
+        self._key = CircuitKey(model=self._provider.name, form=model)
 
     @property
     def name(self) -> str:
@@ -127,7 +135,7 @@ class ModelTurnRunner:
 
     async def _ask(self, asked: TurnRequest, emit: Emit) -> TurnReply | LimitStop:
         """If a server rejects a required tool call, it is asked again without. Raises `ModelError`."""
-        retries, text = TurnRetries(self._settings), _StreamedText(asked.turn, self._redactor, emit)
+        retries, text = TurnRetries(self._settings), _StreamedTurn(asked.turn, self._redactor, emit)
         refused: ModelError | None = None
         while True:
             try:
@@ -139,12 +147,13 @@ class ModelTurnRunner:
                     asked = replace(asked, request=replace(asked.request, tool_choice=ToolChoice.auto))
                     continue
                 following = self._after(error, retries)
+                stop = await self._discard(asked, text, error) if text.has_begun else None
                 if following is None:
                     if error.fault.is_transient:
                         self._hold([retries.exhausted(error)])
                     raise
-                if text.has_begun:
-                    await self._discard(text, error)
+                if stop is not None:
+                    return stop
                 if isinstance(following, float):
                     self._append(retries.scheduled(error, following))
                     emit(RetryAnnounced(following, str(error)))
@@ -155,9 +164,9 @@ class ModelTurnRunner:
                 refused, retries = None, TurnRetries(self._settings)
         name = self._provider.name
         if refused is not None:
-            self._refuses_required.add(name)
+            self._refuses_required.add(self._key.form)
             self._hold([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
-        return TurnReply(asked, self._fit(reply), name, text.first_delta_at)
+        return TurnReply(asked, self._fit(reply), name, text.first_delta_at, text.reasoning_ms)
 
     def _after(self, error: ModelError, retries: TurnRetries) -> float | str | None:
         """In how many seconds this model is asked again, or which one is asked in its place, if any."""
@@ -171,16 +180,29 @@ class ModelTurnRunner:
                 return delay
         return fallback
 
-    async def _discard(self, text: "_StreamedText", error: ModelError) -> None:
+    async def _discard(
+        self, asked: TurnRequest, text: "_StreamedTurn", error: ModelError
+    ) -> LimitStop | None:
         """Take back what was shown. A reader sees that in the log before the text that follows."""
-        self._append(TurnDiscarded(turn=text.turn, error_class=error.fault.value, error=str(error)))
+        usage = reply_usage(asked.request, ModelReply("".join(text.received)))
+        self._discard_turn(
+            TurnDiscarded(
+                turn=asked.turn,
+                error_class=error.fault.value,
+                error=str(error),
+                model=self._provider.name,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+            )
+        )
         await self._flush()
         text.restart()
+        return self._limits.reply_discarded(usage)
 
     def _fall_back(self, model: str, error: ModelError, emit: Emit) -> LimitStop | None:
         self._tried.add(model)
         before, fault = self._provider.name, error.fault.value
-        self._use(self._provider_of(model))
+        self._use(model)
         after = self._provider.name
         self._append(ModelFallback(from_model=before, to_model=after, error_class=fault, error=str(error)))
         emit(RetryAnnounced.by_another(str(error), after))
@@ -218,15 +240,14 @@ class ModelTurnRunner:
             self._breakers.released(permit)
         return answer
 
-    async def _stream(self, request: ModelRequest, text: "_StreamedText") -> ModelReply:
+    async def _stream(self, request: ModelRequest, text: "_StreamedTurn") -> ModelReply:
         try:
             async with aclosing(self._provider.stream(request)) as items:
                 async for item in items:
                     if isinstance(item, ModelReply):
                         text.finish()
                         return item
-                    if not isinstance(item, ModelReasoningDelta):
-                        text.add(item.text)
+                    text.add(item)
         except asyncio.CancelledError:
             text.finish()
             raise
@@ -250,36 +271,87 @@ class ModelTurnRunner:
         return call_id.isprintable() and self._redactor.text(call_id) == call_id
 
 
-class _StreamedText:
-    """The text of one turn as it arrives: redacted, then emitted."""
+class _RedactedText:
+    """A text as it grows. `add` and `end` return what may be shown, and its offset."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._safe = redactor.stream()
+        self._shown = 0
+
+    def add(self, text: str) -> tuple[int, str]:
+        return self._after(self._safe.feed(sanitize_text(text)))
+
+    def end(self) -> tuple[int, str]:
+        return self._after(self._safe.finish())
+
+    def _after(self, text: str) -> tuple[int, str]:
+        offset, self._shown = self._shown, self._shown + len(text)
+        return offset, text
+
+
+class _StreamedTurn:
+    """The reasoning and the text of one turn as they arrive: redacted, then emitted."""
 
     def __init__(self, turn: int, redactor: Redactor, emit: Emit) -> None:
-        self.turn = turn
+        self._turn = turn
         self._redactor = redactor
-        self._safe = redactor.stream()
         self._emit = emit
-        self._offset = 0
-        self.has_begun = False
         self.first_delta_at: float | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._text, self._reasoning = _RedactedText(self._redactor), _RedactedText(self._redactor)
+        # As the model wrote it, since the answer began.
+        self.received: list[str] = []
+        self._reasons_since: float | None = None
+        self.reasoning_ms: int | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.received)
 
     def restart(self) -> None:
-        """Take back what was shown: the next delta begins at offset 0."""
-        self._safe, self._offset, self.has_begun = self._redactor.stream(), 0, False
-        self._emit(TextDelta(self.turn, 0, ""))
+        """Take back what was shown: the next deltas begin at offset 0."""
+        has_reasoned = self._reasons_since is not None
+        self._begin()
+        self._emit(TextDelta(self._turn, 0, ""))
+        if has_reasoned:
+            self._emit(ReasoningDelta(self._turn, 0, ""))
 
-    def add(self, text: str) -> None:
-        self.has_begun = True
+    def add(self, delta: ModelTextDelta | ModelReasoningDelta) -> None:
+        self.received.append(delta.text)
+        now = asyncio.get_running_loop().time()
+        if isinstance(delta, ModelReasoningDelta):
+            if self._reasons_since is None:
+                self._reasons_since = now
+            # What follows an answer is shown when it is stored: a secret may continue in it.
+            if self.reasoning_ms is None:
+                self._show_reasoning(*self._reasoning.add(delta.text))
+            return
+        self._end_reasoning()
         if self.first_delta_at is None:
-            self.first_delta_at = asyncio.get_running_loop().time()
-        self._show(self._safe.feed(sanitize_text(text)))
+            self.first_delta_at = now
+        self._show_text(*self._text.add(delta.text))
 
     def finish(self) -> None:
-        self._show(self._safe.finish())
+        self._end_reasoning()
+        self._show_text(*self._text.end())
 
-    def _show(self, text: str) -> None:
+    def _end_reasoning(self) -> None:
+        if self._reasons_since is None or self.reasoning_ms is not None:
+            return
+        seconds = asyncio.get_running_loop().time() - self._reasons_since
+        self.reasoning_ms = max(1, round(seconds * 1000))
+        offset, text = self._reasoning.end()
+        self._emit(ReasoningDelta(self._turn, offset, text, self.reasoning_ms))
+
+    def _show_reasoning(self, offset: int, text: str) -> None:
         if text:
-            self._emit(TextDelta(self.turn, self._offset, text))
-            self._offset += len(text)
+            self._emit(ReasoningDelta(self._turn, offset, text))
+
+    def _show_text(self, offset: int, text: str) -> None:
+        if text:
+            self._emit(TextDelta(self._turn, offset, text))
 
 
 def _may_be_the_choice(error: ModelError, request: ModelRequest) -> bool:

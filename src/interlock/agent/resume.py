@@ -229,8 +229,12 @@ def read_task_history(connection: DbConnection, session_id: str, task: str | Non
 
 
 def _since_the_last_request(messages: Sequence[Message]) -> Sequence[Message]:
-    """The task's own messages: each task begins with one message of a person."""
-    requests = [index for index, message in enumerate(messages) if message.role is Role.user]
+    """The task's own messages: each task begins with one message of a person; others steer it."""
+    requests = [
+        index
+        for index, message in enumerate(messages)
+        if message.role is Role.user and not message.is_steering
+    ]
     return messages[requests[-1] :] if requests else messages
 
 

@@ -9,9 +9,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import assert_never
 
-from interlock.agent.context import estimate_tokens
+from interlock.agent.context import reply_usage
 from interlock.core.text import sanitize_text
-from interlock.core.token_usage import NO_USAGE, TokenUsage
+from interlock.core.token_usage import TokenUsage
 from interlock.models.provider import (
     AssistantMessage,
     ChatMessage,
@@ -71,7 +71,7 @@ async def summarize(
     reply = await _reply(provider, request)
     is_usable = not reply.tool_calls and reply.finish_reason is not FinishReason.content_filter
     written = redactor.text(sanitize_text(reply.text)).strip() if is_usable else ""
-    return Summary(written if len(written) <= most else f"{written[:most]}…", _usage(request, reply))
+    return Summary(written if len(written) <= most else f"{written[:most]}…", reply_usage(request, reply))
 
 
 async def _reply(provider: ModelProvider, request: ModelRequest) -> ModelReply:
@@ -80,14 +80,6 @@ async def _reply(provider: ModelProvider, request: ModelRequest) -> ModelReply:
             if isinstance(item, ModelReply):
                 return item
     raise ModelError(ModelFault.protocol, "the model's response ended without a finish reason")
-
-
-def _usage(request: ModelRequest, reply: ModelReply) -> TokenUsage:
-    """Missing or zero figures are estimated, so that limits count."""
-    told = reply.usage or NO_USAGE
-    asked = sum(map(estimate_tokens, request.messages))
-    written = estimate_tokens(AssistantMessage(reply.text))
-    return TokenUsage(told.input_tokens or asked, told.output_tokens or written)
 
 
 def _lines(messages: Iterable[ChatMessage], most: int) -> Iterator[str]:

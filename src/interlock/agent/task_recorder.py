@@ -6,11 +6,11 @@ appended without waiting. A task's end is emitted when all of it is on disk.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from interlock.agent.context import ContextMessage, ModelContext, estimate_tokens
+from interlock.agent.context import ContextMessage, ModelContext, reply_usage
 from interlock.agent.definitions import AgentDefinition
 from interlock.agent.events import CUT_OFF, TaskEnded, TurnCompleted
 from interlock.agent.limit_tracker import LimitTracker
@@ -28,10 +28,10 @@ from interlock.log.event import Event
 from interlock.log.hash_chain import new_event_id
 from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
 from interlock.log.writer import EventLog
-from interlock.models.provider import FinishReason, ModelError, ModelReply, ModelRequest
+from interlock.models.provider import FinishReason, ModelError, ModelReply
 from interlock.policy.authority import Authority
 from interlock.sessions.manager import SessionManager
-from interlock.sessions.models import Role
+from interlock.sessions.models import Message, Role
 
 if TYPE_CHECKING:
     from interlock.sessions.storable_message import StorableMessage
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 _log = StructuredLogger(__name__)
 
 _WITHHELD = "The model's server withheld the answer (content filter)."
+
+
+# Takes what people sent to steer the task; what it gets is awaited before, if there is anything.
+TakeSteering = Callable[[Callable[[], Awaitable[None]]], Awaitable[Sequence[Message]]]
+
+
+async def _no_steering(_before: Callable[[], Awaitable[None]]) -> Sequence[Message]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class TaskAssignment:
     attempt: int = 1
     # The person who owns the task; empty if unknown.
     who: str = ""
+    take_steering: TakeSteering = _no_steering
 
 
 class TaskRecorder:
@@ -89,6 +98,11 @@ class TaskRecorder:
     def append(self, event: Event) -> None:
         """Record an event without waiting for it."""
         self._appender.append(self._log.draft(event, self._scope))
+
+    def discard(self, event: task_events.TurnDiscarded) -> None:
+        """Record, without waiting, an answer that broke off. Its tokens count like those of any turn."""
+        self._used += TokenUsage(event.input_tokens, event.output_tokens)
+        self.append(replace(event, agent=self._agent, actor=self._assignment.who))
 
     def hold_result(
         self, call_id: str, content: str, scope: EventScope, *, replaces_outcome: bool = False
@@ -132,6 +146,11 @@ class TaskRecorder:
         """The scope of a turn's calls. Its event is recorded when the model has answered."""
         return self._turn_scope(EventScope(self._scope.task, new_event_id()), authority)
 
+    async def take_steering(self) -> None:
+        """Give the model what people sent meanwhile to steer the task: after all that is stored."""
+        for message in await self._assignment.take_steering(self.flush):
+            self._conversation.add(message)
+
     async def compact(
         self, *, reserved: int, summary: Summary | None = None, model: str = "", all_older: bool = False
     ) -> None:
@@ -164,7 +183,7 @@ class TaskRecorder:
         """Queue the reply for the transcript. Its calls get unique ids."""
         asked, given = answer.asked, answer.reply
         reply = replace(given, tool_calls=self._conversation.with_unique_ids(given.tool_calls))
-        usage = _used(asked.request, reply)
+        usage = reply_usage(asked.request, reply)
         self._used += usage
         now = asyncio.get_running_loop().time()
         began, first = asked.began, answer.first_delta_at
@@ -180,6 +199,7 @@ class TaskRecorder:
             output_tokens=usage.output_tokens,
             latency_ms=round((now - began) * 1000, 3),
             first_piece_ms=None if first is None else round((first - began) * 1000, 3),
+            reasoning_ms=answer.reasoning_ms,
             model=answer.model,
             agent=self._agent,
             actor=self._assignment.who,
@@ -286,13 +306,3 @@ class TaskRecorder:
             for name in [authority.names.get(call.name, call.name)]
         ]
         return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls, reasoning=reply.reasoning)
-
-
-def _used(request: ModelRequest, reply: ModelReply) -> TokenUsage:
-    """The usage that the server reports. Missing or zero figures are estimated, so that limits count."""
-    reported = reply.usage or NO_USAGE
-    if reported.input_tokens and reported.output_tokens:
-        return reported
-    sent = sum(map(estimate_tokens, request.messages)) + estimate_tokens(request.tools)
-    written = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
-    return TokenUsage(reported.input_tokens or sent, reported.output_tokens or written // 3 + 1)

@@ -4,10 +4,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-from interlock.questions.fields import FieldType, FormField, check_value
-from interlock.questions.object_reader import FieldError
+from interlock.questions.fields import NO, YES, FieldType, FormField, check_value, parse_typed
 from interlock.questions.rendering import shown
-from interlock.questions.typed_input import NO, YES, parse_typed
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import (
     ActionsQuestion,
     CommentPolicy,
@@ -176,4 +175,4 @@ def _field_value(field: FormField, said: str) -> Any:
             words = [word.strip() for word in _COMMA.split(said)]
             return [_numbered(options, word) or word for word in words if word] or None
         case kind:
-            return parse_typed(kind.value, said)
+            return parse_typed(kind, said)

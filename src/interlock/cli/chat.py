@@ -1,7 +1,9 @@
 """`interlock chat`: a conversation in the terminal."""
 
 import asyncio
+import os
 import sys
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 QUIT_COMMANDS = ("/quit", "/exit")
 PROMPT = "you> "
+# Of a terminal, which gives one line at a time.
+_LONGEST_LINE = 4096
 
 
 def chat(
@@ -67,7 +71,7 @@ def chat(
 
 
 class _Chat:
-    """The read loop. Input is read only between tasks, never while one runs."""
+    """The read loop. Of what is typed while a task runs, `/steer TEXT` goes to it; the rest waits."""
 
     def __init__(
         self, runner: asyncio.Runner, command_line_session: "CommandLineSession", view: "TerminalView"
@@ -75,6 +79,9 @@ class _Chat:
         self._run = runner.run
         self._command_line_session = command_line_session
         self._view = view
+        # What was typed while a task ran: messages to send, and tasks of those that steer.
+        self._typed: deque[str] = deque()
+        self._steering: list[Task] = []
         self._commands: dict[str, Callable[[str], Coroutine[None, None, None]]] = {
             "help": self._help,
             "mode": self._mode,
@@ -91,9 +98,15 @@ class _Chat:
         """Read and handle lines until the person quits."""
         self._run(self._greet())
         self._guarded(self._resume)
-        while (words := _read_line()).lower() not in QUIT_COMMANDS:
+        while (words := self._next_line()).lower() not in QUIT_COMMANDS:
             if words:
                 self._guarded(lambda: self._take(words))
+
+    def _next_line(self) -> str:
+        if not self._typed:
+            return _read_line()
+        note(f"{PROMPT}{self._typed[0]}")
+        return self._typed.popleft()
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """Run a step; print errors and interrupts instead of ending the chat."""
@@ -112,12 +125,68 @@ class _Chat:
             self._say(words)
         elif written.name == "build":
             self._build()
+        elif written.name == "steer":
+            self._steer(written.rest)
         else:
             self._run(self._commands[written.name](written.rest))
 
     def _say(self, words: str) -> None:
         local_session = self._run(self._command_line_session.local_session(words))
-        self._see_through(self._run(local_session.say(words)))
+        self._see_through(self._run(self._hearing(local_session, local_session.say(words))))
+        self._end_steering(local_session)
+
+    def _steer(self, words: str) -> None:
+        """Nothing runs here: for a task of another process, or a message like any other."""
+        if not words:
+            note("write the message after the command: /steer TEXT")
+            return
+        local_session = self._run(self._command_line_session.local_session(words))
+        self._steering.append(self._run(local_session.steer(words)))
+        self._end_steering(local_session)
+
+    def _end_steering(self, local_session: "LocalSession") -> None:
+        """Work on messages that came too late to steer, and follow the task that got the others."""
+        if not self._steering:
+            return
+        while self._steering:
+            task = self._run(local_session.present(self._steering.pop(0)))
+            if not task.status.is_end:
+                self._see_through(self._run(local_session.go_on(task)))
+        if (task_at_work := self._run(local_session.unfinished())) is not None:
+            self._see_through(self._run(local_session.go_on(task_at_work)))
+
+    async def _hearing(self, local_session: "LocalSession", work: "Coroutine[None, None, Task]") -> "Task":
+        """Read what a person types at a terminal while a task runs, line by line."""
+        if not sys.stdin.isatty():
+            return await work
+        loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+        steering: set[asyncio.Task[None]] = set()
+
+        def read() -> None:
+            line = os.read(stdin, _LONGEST_LINE).decode(errors="replace")
+            if not line:
+                # Ctrl-D, for when the task has ended.
+                self._typed.append(QUIT_COMMANDS[0])
+            elif words := line.strip():
+                steering.add(loop.create_task(self._take_meanwhile(local_session, words)))
+
+        loop.add_reader(stdin, read)
+        try:
+            return await work
+        finally:
+            loop.remove_reader(stdin)
+            await asyncio.gather(*steering)
+
+    async def _take_meanwhile(self, local_session: "LocalSession", words: str) -> None:
+        try:
+            written = parse_slash_command(words, Surface.terminal)
+            if written is None or written.name != "steer" or not written.rest:
+                self._typed.append(words)
+                return
+            self._steering.append(await local_session.steer(written.rest))
+            note("the running task gets this at its next turn")
+        except InterlockError as error:
+            note(str(error))
 
     def _resume(self) -> None:
         """Resume the unfinished task of a continued session."""

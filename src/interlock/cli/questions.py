@@ -293,16 +293,17 @@ def _decision(said: _AnswerOptions) -> str:
 
 
 def _values(form: Any, pairs: tuple[str, ...]) -> dict[str, Any]:
-    from interlock.questions.typed_input import parse_typed
+    from interlock.questions.fields import FieldType, parse_typed
 
-    types = {field.name: field.type.value for field in form.fields}
+    types = {field.name: field.type for field in form.fields}
     values: dict[str, Any] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator:
             raise BadUsage(f"--set {pair}: write NAME=VALUE")
-        if types.get(name) == "multi_select" and text:
+        kind = types.get(name, FieldType.text)
+        if kind is FieldType.multi_select and text:
             values.setdefault(name, []).append(text)
         else:
-            values[name] = parse_typed(types.get(name, "text"), text)
+            values[name] = parse_typed(kind, text)
     return values

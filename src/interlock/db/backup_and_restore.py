@@ -40,8 +40,8 @@ MANIFEST = "manifest.json"
 ROWS_PER_STATEMENT = 500
 
 # The beginnings of the names of tables that no backup has: what may be done in this store alone (a restored
-# copy must neither let anybody in nor send messages), what processes hold, and what is derived from files.
-LEFT_OUT = ("alembic_", "credentials", "leases", "telegram_", "memory_")
+# copy must neither let anybody in nor send messages), and what processes hold.
+LEFT_OUT = ("alembic_", "credentials", "leases", "telegram_")
 
 # Transaction ids of another database mean nothing here; zero sorts before all of them.
 _RESTORED_TXID = 0

@@ -14,9 +14,10 @@ from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import MESSAGE_KINDS, MessageAppended, merge_payload
 from interlock.log.read import FROM_TASK
 from interlock.log.stream_appender import AppendedEvent
-from interlock.log.task_events import TurnCompletedEvent
+from interlock.log.task_events import TaskSteered, TurnCompletedEvent
 from interlock.models.provider import ModelFault
 from interlock.sessions.models import Role
+from interlock.sessions.transcript import read_message
 
 READ_AFTER = """
 SELECT id, time_us, stream, seq, task, parent, kind, facts, content,
@@ -120,6 +121,8 @@ def entry_of_event(event: AppendedEvent) -> LogEntry | None:
 def _takes_earlier_events(kind: str, payload: dict[str, Any]) -> bool:
     if kind == MessageAppended.kind:
         return bool(payload["role"] != Role.user)
+    if kind == TaskSteered.kind:
+        return True
     return kind == "task.finished" and bool(payload["status"] == "failed")
 
 
@@ -130,6 +133,9 @@ def _entry_from_row(connection: DbConnection, row: Row) -> LogEntry:
         message = _message(header, payload)
         if header.kind == MessageAppended.kind and message is not None:
             message = _with_earlier_events(connection, header, message)
+    elif header.kind == TaskSteered.kind:
+        said = read_message(connection, header.stream, payload["message_seq"])
+        message = EntryMessage(Role.user, said.content, [], None) if said is not None else None
     elif header.kind == "task.finished" and payload.get("status") == "failed":
         code = _what_ended(connection, header)
     return LogEntry(header, payload, message, code, is_erased=bool(row[9]))

@@ -20,10 +20,10 @@ from interlock.db.database import Database
 from interlock.db.driver import DbConnection
 from interlock.feed.entries import LAST, LogEntry, entry_of_event, read_entries, read_head, read_heads
 from interlock.feed.frames import FeedItem
-from interlock.feed.render import render_entry, render_text
+from interlock.feed.render import render_entry, render_reasoning, render_text
 from interlock.log.event import IS_MILESTONE
 from interlock.log.read import FROM_TASK
-from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended
+from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended, TextPart
 from interlock.runtime.live_stream import LiveStream, RunningText
 from interlock.sessions.storable_message import require_session
 
@@ -41,13 +41,13 @@ MAX_HEADS = 500
 MAX_TEXT_CHARS = 64 * 1024 * 1024
 
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
-# The last task to start, if it has not ended, and its last turn.
+# The last task to start, if it has not ended.
 LAST_TASK = f"""
-SELECT task, kind FROM events WHERE stream = ? AND seq = (SELECT max(seq) FROM (
-    SELECT max(seq) AS seq FROM events WHERE stream = ? AND kind = 'task.started' AND {IS_MILESTONE}
-    UNION ALL SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.finished' AND {IS_MILESTONE}
-    UNION ALL SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.cancelled' AND {IS_MILESTONE}
-) AS ends)
+SELECT s.task FROM events s WHERE s.stream = ? AND s.seq = (
+        SELECT max(seq) FROM events WHERE stream = ? AND kind = 'task.started' AND {IS_MILESTONE})
+    AND NOT EXISTS (
+        SELECT 1 FROM events e WHERE e.stream = s.stream AND e.task = s.task AND e.seq > s.seq
+            AND e.kind IN ('task.finished', 'task.cancelled') AND {IS_MILESTONE})
 """  # noqa: S608 - constants
 LAST_TURN = f"SELECT facts {FROM_TASK} AND kind = 'turn.completed' ORDER BY seq DESC LIMIT 1"
 
@@ -170,14 +170,18 @@ class FeedHub(Generic[T]):
 
 @dataclass(slots=True)
 class _GrowingText:
-    """The answer of the current turn, and how much of it was published."""
+    """A text of the current turn, and how much of it was published."""
 
+    part: TextPart
     task_id: str
     turn: int
     pieces: list[str] = field(default_factory=list)
     chars: int = 0
     published_pieces: int = 0
     published_chars: int = 0
+    # How long it was reasoned, once that is over.
+    duration_ms: int = 0
+    published_ms: int = 0
 
     def add(self, text: str) -> None:
         self.pieces.append(text)
@@ -191,6 +195,22 @@ class _GrowingText:
 
     def published(self) -> str:
         return "".join(self.pieces[: self.published_pieces])
+
+    def next_item(self) -> FeedItem | None:
+        """What was not published yet, if anything."""
+        offset, text = self.unpublished()
+        is_new = bool(text) or self.duration_ms != self.published_ms
+        self.published_ms = self.duration_ms
+        return self._item(offset, text) if is_new else None
+
+    def published_item(self) -> FeedItem | None:
+        """What was published, for a new subscriber."""
+        return self._item(0, self.published()) if self.published_chars else None
+
+    def _item(self, offset: int, text: str) -> FeedItem:
+        if self.part is TextPart.answer:
+            return render_text(self.task_id, self.turn, offset, text)
+        return render_reasoning(self.task_id, self.turn, offset, text, self.published_ms or None)
 
 
 class SessionFeed(Generic[T]):
@@ -225,7 +245,7 @@ class SessionFeed(Generic[T]):
         self._task: str | None = None
         self._turn = 0
         self._open_calls: set[str] = set()
-        self._text: _GrowingText | None = None
+        self._texts: dict[TextPart, _GrowingText] = {}
         self._text_is_due = False
 
     async def begin(self) -> int:
@@ -298,15 +318,18 @@ class SessionFeed(Generic[T]):
 
     def _take_over(self, running: RunningText | None) -> None:
         """Continue a text that is produced here."""
-        if running is not None:
-            self._text = _GrowingText(running.task_id, running.turn)
-            self._text.add(running.text)
+        if running is None:
+            return
+        for part, text in (TextPart.reasoning, running.reasoning), (TextPart.answer, running.text):
+            known = self._texts[part] = _GrowingText(part, running.task_id, running.turn)
+            known.add(text)
+        self._texts[TextPart.reasoning].duration_ms = running.reasoning_ms
 
     def _on_text(self, message: TextAppended) -> None:
         if message.is_remote and self._live.is_running(self.session_id):
             # The answer is produced here; another process that sends text has lost the session.
             return
-        known, text = self._text, message.text
+        known, text = self._texts.get(message.part), message.text
         is_same = known is not None and (known.task_id, known.turn) == (message.task_id, message.turn)
         if message.offset == 0:
             so_far = "".join(known.pieces) if known is not None and is_same else ""
@@ -314,16 +337,20 @@ class SessionFeed(Generic[T]):
                 # All of it, for another process.
                 text = text[len(so_far) :]
             else:
-                known = self._text = _GrowingText(message.task_id, message.turn)
+                known = self._texts[message.part] = _GrowingText(
+                    message.part, message.task_id, message.turn
+                )
         elif known is None or not is_same or message.offset > known.chars:
             self._bus.publish(ResyncRequested(self.session_id))
             return
         elif message.offset < known.chars:
             return
         assert known is not None  # noqa: S101 - for the type checker
-        if not text or known.chars + len(text) > MAX_TEXT_CHARS:
+        has_ended = message.duration_ms != known.duration_ms
+        if not (text or has_ended) or known.chars + len(text) > MAX_TEXT_CHARS:
             return
         known.add(text)
+        known.duration_ms = message.duration_ms
         if self._is_due(known):
             self._text_grew()
         elif message.is_remote and self._reading is None:
@@ -351,9 +378,9 @@ class SessionFeed(Generic[T]):
                 seq = entry.seq
                 # One by one: a page of long messages is more than a subscriber may buffer.
                 await subscriber.ready()
-        if (text := self._text) is not None and text.published_chars:
-            item = render_text(text.task_id, text.turn, 0, text.published())
-            subscriber.deliver(self._encode(self.session_id, item))
+        for text in self._growing():
+            if (shown := text.published_item()) is not None:
+                subscriber.deliver(self._encode(self.session_id, shown))
         self.subscribers.add(subscriber)
         return seq
 
@@ -403,12 +430,15 @@ class SessionFeed(Generic[T]):
             self._task, self._turn = task, 0
         if said is not None and said.role == "tool":
             self._open_calls.discard(said.tool_call_id or "")
-        text = self._text
         if entry.kind in {"task.finished", "task.cancelled"}:
-            self._task = self._text = None
+            if task == self._task:
+                # Not one that was cancelled while it was queued behind it.
+                self._task = None
+                self._texts.clear()
         elif entry.kind == "turn.discarded":
-            if text is not None and (text.task_id, text.turn) == (task, entry.payload["turn"]):
-                self._text = None
+            for text in self._growing():
+                if (text.task_id, text.turn) == (task, entry.payload["turn"]):
+                    del self._texts[text.part]
         elif said is not None and said.role == "assistant":
             if task == self._task and entry.kind == "turn.completed":
                 self._turn = said.turn
@@ -418,11 +448,17 @@ class SessionFeed(Generic[T]):
 
     def _take_text(self, task: str | None, turn: int) -> str:
         """The published part of a turn's text, which is stored now and replaced by its entry."""
-        text = self._text
-        if text is None or text.task_id != task or text.turn > turn:
-            return ""
-        self._text = None
-        return text.published() if text.turn == turn else ""
+        published = ""
+        for text in self._growing():
+            if text.task_id == task and text.turn <= turn:
+                del self._texts[text.part]
+                if text.turn == turn and text.part is TextPart.answer:
+                    published = text.published()
+        return published
+
+    def _growing(self) -> list[_GrowingText]:
+        """The texts of the current turn, in the order in which they are shown."""
+        return [text for part in TextPart if (text := self._texts.get(part)) is not None]
 
     def _is_due(self, text: _GrowingText) -> bool:
         """Whether everything before the text was published, and the text is not stored yet."""
@@ -432,11 +468,9 @@ class SessionFeed(Generic[T]):
     def _deliver_text(self) -> None:
         self._text_is_due = False
         # The log wakes the feed when it has what comes before the text.
-        if (text := self._text) is None or not self._is_due(text):
-            return
-        offset, grown = text.unpublished()
-        if grown:
-            self._deliver_all(render_text(text.task_id, text.turn, offset, grown))
+        for text in self._growing():
+            if self._is_due(text) and (item := text.next_item()) is not None:
+                self._deliver_all(item)
 
     def _deliver_all(self, item: FeedItem) -> None:
         encoded = self._encode(self.session_id, item)
@@ -450,8 +484,7 @@ class SessionFeed(Generic[T]):
 
 
 def _running_task(connection: DbConnection, session_id: str) -> tuple[str | None, int]:
-    for task, kind in connection.query(LAST_TASK, (session_id,) * 4):
-        if kind == "task.started":
-            turns = connection.query(LAST_TURN, (session_id, task))
-            return str(task), int(orjson.loads(turns[0][0]).get("turn", 0)) if turns else 0
+    for (task,) in connection.query(LAST_TASK, (session_id, session_id)):
+        turns = connection.query(LAST_TURN, (session_id, task))
+        return str(task), int(orjson.loads(turns[0][0]).get("turn", 0)) if turns else 0
     return None, 0

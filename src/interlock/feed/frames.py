@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 
 class FeedItemType(StrEnum):
     stream_chunk = "stream_chunk"
+    reasoning_chunk = "reasoning_chunk"
     tool_call = "tool_call"
     tool_result = "tool_result"
     tool_denied = "tool_denied"
@@ -27,6 +28,19 @@ class StreamChunk(TypedDict):
     turn: int
     offset: int
     time_us: NotRequired[int]
+
+
+class ReasoningChunk(TypedDict):
+    """What the model reasons before a turn's answer, live: it replaces everything from `offset` on.
+
+    `turn.completed` has all of it once it is stored. `duration_ms` is null while it goes on.
+    """
+
+    content: str
+    task_id: str
+    turn: int
+    offset: int
+    duration_ms: int | None
 
 
 class ToolCallData(TypedDict):
@@ -93,11 +107,19 @@ class EventData(TypedDict):
 
 
 FeedItemData = (
-    StreamChunk | ToolCallData | ToolResultData | ToolDeniedData | AskUserData | ErrorData | EventData
+    StreamChunk
+    | ReasoningChunk
+    | ToolCallData
+    | ToolResultData
+    | ToolDeniedData
+    | AskUserData
+    | ErrorData
+    | EventData
 )
 
 FEED_ITEM_DATA_TYPES: dict[FeedItemType, type[Any]] = {
     FeedItemType.stream_chunk: StreamChunk,
+    FeedItemType.reasoning_chunk: ReasoningChunk,
     FeedItemType.tool_call: ToolCallData,
     FeedItemType.tool_result: ToolResultData,
     FeedItemType.tool_denied: ToolDeniedData,

@@ -18,6 +18,7 @@ from interlock.feed.frames import (
     FeedItem,
     FeedItemData,
     FeedItemType,
+    ReasoningChunk,
     StreamChunk,
     ToolCallData,
     ToolDeniedData,
@@ -41,6 +42,18 @@ def render_entry(entry: LogEntry, shown: str = "") -> list[FeedItem]:
 def render_text(task_id: str, turn: int, offset: int, text: str) -> FeedItem:
     """Text that is not stored yet."""
     return FeedItem(FeedItemType.stream_chunk, _stream_chunk(text, turn, offset, task_id), task_id)
+
+
+def render_reasoning(task_id: str, turn: int, offset: int, text: str, duration_ms: int | None) -> FeedItem:
+    """Reasoning that is not stored yet."""
+    data: ReasoningChunk = {
+        "content": text,
+        "task_id": task_id,
+        "turn": turn,
+        "offset": offset,
+        "duration_ms": duration_ms,
+    }
+    return FeedItem(FeedItemType.reasoning_chunk, data, task_id)
 
 
 def _parts(entry: LogEntry, shown: str) -> Iterator[_Part]:
@@ -182,6 +195,6 @@ def event_data(entry: LogEntry) -> EventData:
         "parent": header.parent,
         "payload": entry.payload,
     }
-    if entry.message is not None and entry.kind == "message.appended":
+    if entry.message is not None and entry.kind in {"message.appended", "task.steered"}:
         data["message"] = {"role": entry.message.role, "content": entry.message.content}
     return data

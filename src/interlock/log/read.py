@@ -60,7 +60,8 @@ _MAX_SHOWN_CHARS = 100
 FROM_TASK_SPAN = f"""
 FROM (
     SELECT stream AS of_stream, task AS of_task, min(seq) AS first_seq,
-        CASE WHEN count(CASE WHEN kind IN ('task.finished', 'task.cancelled') THEN 1 END) > 0
+        CASE WHEN count(
+            CASE WHEN kind IN ('task.finished', 'task.cancelled', 'task.steered') THEN 1 END) > 0
             THEN max(seq) ELSE {_BEYOND - 1} END AS last_seq
     FROM events WHERE stream = ? AND task = ? AND {IS_MILESTONE} GROUP BY stream, task) AS span
 CROSS JOIN events WHERE stream = of_stream AND seq >= first_seq AND seq <= last_seq

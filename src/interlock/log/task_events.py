@@ -23,6 +23,8 @@ class TaskQueued(Event):
     credential_id: str = ""
     # The task whose message it is, sent again.
     retry_of: str = ""
+    # The task that is to get this message at its next turn, if it still works then.
+    steers: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,20 @@ class TaskCancelled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSteered(Event):
+    """The task ended unworked: the task `into` got its message, before its next turn.
+
+    In the context of a model the message stands here, among those of that task.
+    """
+
+    kind = "task.steered"
+    outside = ()
+    task_id: str
+    into: str
+    message_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStarted(Event):
     """The scope of all events of an agent in one task."""
 
@@ -144,6 +160,7 @@ class TurnCompletedEvent(Event):
     output_tokens: int
     latency_ms: float
     first_piece_ms: float | None = None
+    reasoning_ms: int | None = None
     model: str = ""
     agent: str = ""
     actor: str = ""
@@ -163,13 +180,24 @@ class TurnCompletedEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDiscarded(Event):
-    """A model's answer broke off after part of it was shown. That part is void: the turn is asked again."""
+    """A model's answer broke off after part of it was shown. That part is void.
+
+    The turn is asked again, or its task fails.
+
+    Its tokens are estimated: a server reports them at the end of an answer.
+    """
 
     kind = "turn.discarded"
     erasable = ("error",)
+    outside = ("error", "agent", "actor")
     turn: int
     error_class: str
     error: str
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    agent: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +332,7 @@ TASK_EVENTS = (
     TaskCancelRequested,
     TaskFinished,
     TaskCancelled,
+    TaskSteered,
     AgentStarted,
     AgentCompleted,
     AgentFailed,

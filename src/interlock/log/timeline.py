@@ -12,7 +12,14 @@ from interlock.db.driver import DbConnection
 from interlock.log.event import FREQUENT_KINDS, IS_MILESTONE
 from interlock.log.read import COLUMNS, FROM_TASK_SPAN, StoredEvent, stored_event_from_row
 from interlock.log.tree import payload_of
-from interlock.log.usage import CostOf, cost_json, read_session_usage, read_task_usage, turn_usage
+from interlock.log.usage import (
+    COSTS_ONLY,
+    CostOf,
+    cost_json,
+    read_session_usage,
+    read_task_usage,
+    turn_usage,
+)
 
 # Deeper nodes are shown at this depth, as siblings of their parents.
 MAX_DEPTH = 40
@@ -44,7 +51,7 @@ _ENDS = {
         "tool_call.interrupted",
     },
 }
-_TASK_ENDS = {"task.finished", "task.cancelled"}
+_TASK_ENDS = {"task.finished", "task.cancelled", "task.steered"}
 _ANSWERS = {"ask_user.answered", "ask_user.expired"}
 # These show the tokens of all turns below them.
 _SCOPES = {"run.started", "node.entered", "task.queued", "task.started", "agent.started", "turn.completed"}
@@ -208,10 +215,11 @@ def _stored_usage(connection: DbConnection, entry: _Entry) -> Used | None:
 
 
 def _add_up(entry: _Entry, stored: Used | None, cost_of: CostOf, *, is_cut: bool) -> None:
-    if entry.kind == "turn.completed":
-        _lasted(entry, entry)
+    if entry.kind == "turn.completed" or (entry.kind in COSTS_ONLY and entry.node["payload"].get("model")):
         model, tokens = turn_usage(entry.node["payload"])
         entry.used[model] = entry.used.get(model, NO_USAGE) + tokens
+    if entry.kind == "turn.completed":
+        _lasted(entry, entry)
     if stored is not None:
         entry.used = dict(stored)
     # Of an attempt that is not shown to its end, the sum is not known.

@@ -21,10 +21,14 @@ from interlock.log.task_events import (
     TaskCancelled,
     TaskFinished,
     TurnCompletedEvent,
+    TurnDiscarded,
 )
 
 # A day of any time zone begins at a multiple of this.
 QUARTER_US = 900_000_000
+
+# The kinds with tokens that are no turn. Older ones have no model, and do not count.
+COSTS_ONLY = frozenset({ContextCompacted.kind, TurnDiscarded.kind})
 
 TURN, DENIAL, ERROR, TASK = "turn", "denial", "error", "task"
 
@@ -69,8 +73,8 @@ def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> Proj
     before = row or _rows_of(event, header)[0] | dict.fromkeys(("events", *_SUMMED), 0)
     facts = event.payload()
     sums = {column: before[column] + _number(facts, fact) for column, fact in _SUMMED.items()}
-    # A summary costs tokens, and is no turn.
-    number = 0 if header.kind == ContextCompacted.kind else 1
+    # A summary or a discarded answer costs tokens, and is no turn.
+    number = 0 if header.kind in COSTS_ONLY else 1
     return before | sums | {"events": before["events"] + number}
 
 
@@ -81,6 +85,7 @@ USAGE = Projection(
     columns=("events", *_SUMMED),
     kinds=(
         TurnCompletedEvent,
+        TurnDiscarded,
         ContextCompacted,
         ToolCallDenied,
         ToolCallFailed,
@@ -99,7 +104,7 @@ def _subject(kind: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
     match kind:
         case TurnCompletedEvent.kind:
             return TURN, _name(facts, "model")
-        case ContextCompacted.kind:
+        case ContextCompacted.kind | TurnDiscarded.kind:
             return TURN if facts.get("model") else None, _name(facts, "model")
         case ToolCallDenied.kind:
             return DENIAL, _name(facts, "tool_name")

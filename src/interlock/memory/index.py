@@ -1,257 +1,317 @@
-"""Keeps the index current: before each search, notes that changed are read again.
+"""The search index of a directory of notes: a SQLite FTS5 file in the state directory.
 
-A note is read, redacted and split outside any transaction; storing it is short, so that the log never waits
-long. If another process was faster, its rows are kept.
+It is derived from the notes: before each search those that changed are read again. It holds no secret, is
+never shared between machines, and is rebuilt if it is damaged or of another version.
 """
 
 import hashlib
-import socket
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Generic, TypeVar
 
-from interlock.core.errors import StoreError
+from interlock.core.errors import StatementRefused, StoreConflict, StoreCorrupt, StoreError, StoreForeign
+from interlock.core.file_lock import open_lock_file, take_lock
 from interlock.core.logging import StructuredLogger
-from interlock.db.database import Database
-from interlock.db.driver import DbConnection, RetryTransaction
-from interlock.memory import index_rows
-from interlock.memory.index_rows import IndexWriter, PreparedNote, state_text
-from interlock.memory.note_directory import Check, NoteDirectory, NoteState, NoteText, Redact
-from interlock.memory.passages import split_note
+from interlock.db.database import prepare_state_directory
+from interlock.db.disk_reserve import DiskReserve
+from interlock.db.driver import SqliteConnection, file_open_error
+from interlock.memory.authorship import AuthorLines
+from interlock.memory.note_directory import MAX_NOTES, Check, NoteDirectory, NoteState, Redact
+from interlock.memory.passages import Passage, split_note
 
 _log = StructuredLogger(__name__)
 
-# Increased whenever words or passages are split differently: then every note is read again.
-INDEX_VERSION = 1
+Result = TypeVar("Result")
 
-# SQLite has one writer, and the log must not wait long for it; in PostgreSQL only the directory's row is
-# locked.
-_BATCH = {"sqlite": (300, 1_000_000), "postgresql": (1000, 4_000_000)}
-_TRIES = 5
+# Increased whenever the tables change, or words or passages are split differently: the file is rebuilt.
+INDEX_VERSION = 2
+
+# The words come ready made, of letters and digits alone: the tokenizer only splits at spaces. `endings` has
+# each word once more, written backwards: the vocabulary is then sorted by both ends of a word.
+TABLES = (
+    """
+CREATE TABLE notes (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    title TEXT NOT NULL,
+    changed_ns INTEGER NOT NULL
+)""",
+    """
+CREATE VIRTUAL TABLE passages USING fts5(
+    head, words, endings,
+    line UNINDEXED, heading UNINDEXED, day UNINDEXED, text UNINDEXED, author UNINDEXED,
+    tokenize = 'ascii'
+)""",
+    "INSERT INTO passages (passages, rank) VALUES ('rank', 'bm25(3.0, 1.0, 0.0)')",
+    "CREATE VIRTUAL TABLE vocabulary USING fts5vocab(passages, row)",
+    f"PRAGMA user_version = {INDEX_VERSION}",
+)
+READ_VERSION = "PRAGMA user_version"
+NOTE_STATES = "SELECT path, state FROM notes"
+READ_NOTE = "SELECT id, digest FROM notes WHERE path = ?"
+PUT_NOTE = """
+INSERT INTO notes (path, state, digest, title, changed_ns) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET
+    state = excluded.state, digest = excluded.digest, title = excluded.title,
+    changed_ns = excluded.changed_ns
+RETURNING id
+"""
+KEEP_NOTE = "UPDATE notes SET state = ?, changed_ns = ? WHERE id = ?"
+REMOVE_NOTE = "DELETE FROM notes WHERE id = ?"
+REMOVE_PASSAGES = "DELETE FROM passages WHERE rowid BETWEEN ? AND ?"
+ADD_PASSAGES = """
+INSERT INTO passages (rowid, head, words, endings, line, heading, day, text, author)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+# Precedes a word that is written backwards. No word contains it.
+BACKWARDS = "\u00a7"
+# The number of a passage contains that of its note.
+PASSAGE_BITS = 12
+
+BUSY_TIMEOUT_SECONDS = 5.0
+# What one transaction reads: other processes that index the same notes take turns between them.
+BATCH_BYTES = 1_000_000
+FORGET_AFTER_SECONDS = 90 * 24 * 3600.0
 
 # A file system's clock is coarse: a note that changed just before it was read may change again unnoticed.
 _UNSETTLED_NS = 100_000_000
 _UNSETTLED = "unsettled"
 
-_FORGET_AFTER_US = 90 * 24 * 3600 * 1_000_000
-_SAY_USED_AFTER_US = 24 * 3600 * 1_000_000
-
-
-@dataclass(slots=True)
-class _Known:
-    """The state of each note in the index, as of one generation of it."""
-
-    folder_id: int = 0
-    generation: int = -1
-    notes: dict[str, tuple[str, str]] = field(default_factory=dict)
+# The file is damaged, or its tables are not ours.
+_DAMAGED = (StoreCorrupt, StoreForeign, StatementRefused, StoreConflict)
 
 
 @dataclass(frozen=True, slots=True)
-class SyncResult:
-    """The directory's id in the store, its number of notes, and why it may be out of date, if it is."""
+class IndexedRead(Generic[Result]):
+    """What was read, the number of notes, and why the index may be behind them, if it may."""
 
-    folder_id: int
+    value: Result
     notes: int
     problem: str = ""
 
 
-class _FolderGone(Exception):
-    """Another process dropped the directory's rows to rebuild them."""
-
-
 class MemoryIndex:
-    """The index of one directory."""
+    """The index of one directory of notes.
 
-    def __init__(self, database: Database, folder: NoteDirectory, redact: Redact) -> None:
-        self._database = database
-        self._folder = folder
+    `reserve` refuses to fill the store's disk. `machine` is named where machines may share the state
+    directory: SQLite cannot share a file between them.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        notes: NoteDirectory,
+        redact: Redact,
+        authors: AuthorLines,
+        reserve: DiskReserve | None = None,
+        machine: str = "",
+    ) -> None:
+        self._state_dir = state_dir
+        self._notes = notes
         self._redact = redact
-        self._batch_notes, self._batch_bytes = _BATCH[database.dialect]
-        self._known = _Known()
-        # The listing at the last complete sync, and the index's generation then.
-        self._in_step: dict[str, NoteState] = {}
-        self._in_step_at = -1
+        self._authors = authors
+        self._reserve = reserve
+        self._machine = machine
         # Paths as stored: redacted, and always encodable.
-        self._shown: dict[str, str] = {}
+        self._stored_path = lru_cache(MAX_NOTES)(lambda path: redact(_encodable(path)))
         self._lock = threading.Lock()
 
     @property
-    def place(self) -> str:
-        """Identifies the directory in the store; in a store that machines share, with the host's name."""
-        path = str(self._folder.path.resolve())
-        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        return shown if self._database.config.is_sqlite else f"{socket.gethostname()}:{shown}"
+    def path(self) -> Path:
+        """The index file, named by the directory of the notes."""
+        place = os.fsencode(f"{self._machine}:{self._notes.path.resolve()}")
+        return self._state_dir / "memory-index" / f"{hashlib.sha256(place).hexdigest()[:16]}.db"
 
-    def sync(self, check: Check) -> SyncResult:
-        """Index notes that were added, changed or removed. Blocking; call it in a thread."""
+    def read(self, work: Callable[[SqliteConnection], Result], check: Check) -> IndexedRead[Result]:
+        """Index what changed, then read from one snapshot. Blocking; call it in a thread."""
         with self._lock:
-            for _ in range(_TRIES):
-                try:
-                    return self._sync(check)
-                except _FolderGone:
-                    self._known = _Known()
-                except StoreError as error:
-                    if not self._known.folder_id:
-                        raise
-                    _log.warning("memory_index_behind", error=str(error))
-                    return SyncResult(self._known.folder_id, len(self._known.notes), str(error))
-        raise StoreError("another process keeps rebuilding the memory index")
-
-    def _sync(self, check: Check) -> SyncResult:
-        listing = self._folder.notes(check)
-        self._load()
-        if listing == self._in_step and self._in_step_at == self._known.generation:
-            return SyncResult(self._known.folder_id, len(listing))
-        present = self._present(listing)
-        known = self._known.notes
-        changed = [
-            (shown, path)
-            for shown, (path, state) in present.items()
-            if (was := known.get(shown)) is None or was[0] != state
-        ]
-        self._drop([shown for shown in known if shown not in present], check)
-        self._take_in(changed, check)
-        if len(changed) > self._batch_notes // 10:
-            with self._writing() as connection:
-                index_rows.flush_pending_index(connection)
-        # The next sync can be skipped only if every note is stored as it was listed.
-        is_in_step = all(known.get(shown, ("",))[0] == state for shown, (_, state) in present.items())
-        self._in_step, self._in_step_at = (listing, self._known.generation) if is_in_step else ({}, -1)
-        return SyncResult(self._known.folder_id, len(present))
-
-    def _present(self, listing: Mapping[str, NoteState]) -> dict[str, tuple[str, str]]:
-        """Every present note: by its stored path, the real path and its state."""
-        present: dict[str, tuple[str, str]] = {}
-        for path, state in listing.items():
-            shown = self._shown.get(path)
-            if shown is None:
-                shown = self._shown[path] = self._storable(path)
-            present.setdefault(shown, (path, state_text(state)))
-        if len(self._shown) > 2 * len(present) + 1000:
-            self._shown = {path: self._shown[path] for path, _ in present.values()}
-        return present
-
-    def _storable(self, path: str) -> str:
-        text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        return self._redact(text)
-
-    def _load(self) -> None:
-        """Read the index's state, unless it is unchanged since the last read."""
-        with self._database.reading() as connection:
-            rows = connection.query(index_rows.FIND_FOLDER, (self.place,))
-            if rows and rows[0][1] == INDEX_VERSION:
-                folder_id, _, generation, used_us = rows[0]
-                if (folder_id, generation) != (self._known.folder_id, self._known.generation):
-                    notes = {
-                        str(path): (str(state), str(digest))
-                        for path, state, digest in connection.query(index_rows.ALL_NOTES, (folder_id,))
-                    }
-                    self._known = _Known(int(folder_id), int(generation), notes)
-                if used_us > _now_us() - _SAY_USED_AFTER_US:
-                    return
-        self._begin_folder()
-
-    def _begin_folder(self) -> None:
-        """Create a row for this directory; drop outdated indexes, and those not used for long."""
-        with self._writing() as connection:
-            stale = [
-                int(row[0])
-                for row in connection.query(index_rows.FIND_FOLDER, (self.place,))
-                if row[1] != INDEX_VERSION
-            ]
-            unused = connection.query(index_rows.UNUSED_FOLDERS, (_now_us() - _FORGET_AFTER_US,))
-            for folder_id in {*stale, *(int(row[0]) for row in unused)}:
-                connection.query(index_rows.HOLD_FOLDER, (folder_id,))
-                IndexWriter(connection, folder_id, 0).drop_all()
-            connection.change(index_rows.ADD_FOLDER, (self.place, INDEX_VERSION, _now_us()))
-            (row,) = connection.query(index_rows.FIND_FOLDER, (self.place,))
-            connection.query(index_rows.CHANGED_FOLDER, (0, 0, _now_us(), row[0]))
-        self._load()
-
-    def _drop(self, gone: list[str], check: Check) -> None:
-        for start in range(0, len(gone), self._batch_notes):
-            check()
-            was = {path: self._known.notes[path][0] for path in gone[start : start + self._batch_notes]}
-
-            def drop(rows: IndexWriter, was: dict[str, str] = was) -> dict[str, tuple[str, str] | None]:
-                return dict.fromkeys(rows.drop(was))
-
-            self._change(drop)
-
-    def _take_in(self, changed: list[tuple[str, str]], check: Check) -> None:
-        waiting: list[PreparedNote] = []
-        size = 0
-        for shown, path in changed:
-            check()
-            read = self._folder.read(path)
-            if read is None:
-                continue
-            waiting.append(self._prepared(shown, read))
-            size += len(read.data)
-            if len(waiting) >= self._batch_notes or size >= self._batch_bytes:
-                self._put(waiting)
-                waiting, size = [], 0
-        self._put(waiting)
-
-    def _prepared(self, shown: str, read: NoteText) -> PreparedNote:
-        digest = hashlib.sha256(read.data).hexdigest()
-        was, known_digest = self._known.notes.get(shown, (None, ""))
-        state = _UNSETTLED if _is_unsettled(read.state) else state_text(read.state)
-        note = None if digest == known_digest else split_note(shown, read.text(self._redact))
-        return PreparedNote(shown, was, state, digest, note)
-
-    def _put(self, waiting: list[PreparedNote]) -> None:
-        def put(rows: IndexWriter) -> dict[str, tuple[str, str] | None]:
-            return {note.path: (note.state, note.digest) for note in rows.put(waiting)}
-
-        if waiting:
-            self._change(put)
-
-    def _change(self, work: Callable[[IndexWriter], Mapping[str, tuple[str, str] | None]]) -> None:
-        """One short transaction on this directory, retried where the database asks for it."""
-        folder_id = self._known.folder_id
-        for attempt in range(_TRIES):
             try:
-                with self._writing() as connection:
-                    held = connection.query(index_rows.HOLD_FOLDER, (folder_id,))
-                    if not held:
-                        raise _FolderGone
-                    rows = IndexWriter(connection, folder_id, int(held[0][0]))
-                    changes = work(rows)
-                    rows.close()
-                    values = (rows.passages_added, rows.notes_added, _now_us(), folder_id)
-                    (row,) = connection.query(index_rows.CHANGED_FOLDER, values)
-                self._remember(changes, int(row[0]))
-                return
-            except RetryTransaction as error:
-                last = error
-                time.sleep(0.01 * attempt)
-        raise StoreError(f"the database kept failing: {last}")
+                return self._read(work, check)
+            except _DAMAGED as error:
+                _log.warning("memory_index_rebuilt", reason=str(error))
+                with self._held(alone=True) as path:
+                    _remove(path)
+                return self._read(work, check)
 
-    def _remember(self, changes: Mapping[str, tuple[str, str] | None], generation: int) -> None:
-        """Apply our own changes without reading them back, if there were no others."""
-        known = self._known
-        known.generation = generation if generation == known.generation + 1 else -1
-        for path, note in changes.items():
-            if note is None:
-                known.notes.pop(path, None)
-            else:
-                known.notes[path] = note
+    def _read(self, work: Callable[[SqliteConnection], Result], check: Check) -> IndexedRead[Result]:
+        with self._opened() as connection:
+            known: dict[str, str] = dict(connection.query(NOTE_STATES))
+            problem = ""
+            listing = self._listing(check)
+            try:
+                self._update(connection, known, listing, check)
+            except _DAMAGED:
+                raise
+            except StoreError as error:
+                if not known:
+                    raise
+                _log.warning("memory_index_behind", error=str(error))
+                problem = str(error)
+            connection.begin(write=False)
+            return IndexedRead(work(connection), len(listing), problem)
+
+    # -- the file --
 
     @contextmanager
-    def _writing(self) -> Iterator[DbConnection]:
-        """A transaction of its own: the index holds no facts, so it bypasses the log."""
-        if self._database.reserve is not None:
-            self._database.reserve.require()
-        with self._database.config.transaction() as connection:
+    def _opened(self) -> Iterator[SqliteConnection]:
+        """A connection of its own: while it is open, no process removes the file."""
+        with self._held(alone=False) as path, closing(_connect(path)) as connection:
+            version = connection.query(READ_VERSION)[0][0]
+            if version != INDEX_VERSION:
+                if version:
+                    raise StoreForeign(f"{path} has version {version}")
+                self._create(connection)
             yield connection
+
+    def _create(self, connection: SqliteConnection) -> None:
+        self._require_room()
+        with _transaction(connection):
+            if connection.query(READ_VERSION)[0][0] != INDEX_VERSION:
+                for statement in TABLES:
+                    connection.change(statement)
+        self._forget_unused()
+
+    @contextmanager
+    def _held(self, *, alone: bool, path: Path | None = None) -> Iterator[Path]:
+        """Hold the file's lock. Its lock file's time says when the index was last used."""
+        path = path or self.path
+        prepare_state_directory(path)
+        try:
+            lock = open_lock_file(path.with_suffix(".lock"))
+        except OSError as error:
+            raise file_open_error(error, path) from None
+        try:
+            if not take_lock(lock, shared=not alone, patience_seconds=BUSY_TIMEOUT_SECONDS):
+                raise StoreError(f"{path} is in use by another process")
+            os.utime(lock)
+            yield path
+        finally:
+            os.close(lock)
+
+    def _forget_unused(self) -> None:
+        """Remove the indexes of directories that were not searched for long."""
+        for lock in self.path.parent.glob("*.lock"):
+            path = lock.with_suffix(".db")
+            is_unused = time.time() - lock.stat().st_mtime > FORGET_AFTER_SECONDS
+            if is_unused and path != self.path and path.exists():
+                with suppress(StoreError), self._held(alone=True, path=path):
+                    _remove(path)
+
+    def _require_room(self) -> None:
+        if self._reserve is not None:
+            self._reserve.require()
+
+    # -- following the notes --
+
+    def _listing(self, check: Check) -> dict[str, tuple[str, NoteState]]:
+        """Every note that is there: by its stored path, the real path and its state."""
+        found: dict[str, tuple[str, NoteState]] = {}
+        for path, state in self._notes.notes(check).items():
+            found.setdefault(self._stored_path(path), (path, state))
+        return found
+
+    def _update(
+        self,
+        connection: SqliteConnection,
+        known: Mapping[str, str],
+        listing: Mapping[str, tuple[str, NoteState]],
+        check: Check,
+    ) -> None:
+        """Index what differs, in short transactions. They read the files, so that the last one is right."""
+        gone = [path for path in known if path not in listing]
+        changed = [path for path, (_, state) in listing.items() if known.get(path) != _text_of(state)]
+        while gone or changed:
+            check()
+            self._require_room()
+            with _transaction(connection):
+                current: dict[str, str] = dict(connection.query(NOTE_STATES))
+                for path in gone:
+                    # Unless another process has meanwhile indexed a new file of that name.
+                    if current.get(path) == known[path]:
+                        self._drop(connection, path)
+                gone, size = [], 0
+                while changed and size < BATCH_BYTES:
+                    check()
+                    stored = changed.pop()
+                    path, state = listing[stored]
+                    if current.get(stored) != _text_of(state):
+                        size += self._index(connection, stored, path)
+
+    def _drop(self, connection: SqliteConnection, path: str) -> None:
+        for note_id, _ in connection.query(READ_NOTE, (path,)):
+            _remove_passages(connection, note_id)
+            connection.change(REMOVE_NOTE, (note_id,))
+
+    def _index(self, connection: SqliteConnection, stored: str, path: str) -> int:
+        """Index one note; returns how much was read."""
+        read = self._notes.read(path)
+        if read is None:
+            return 0
+        changed_ns = read.state[2]
+        state = _UNSETTLED if _is_unsettled(read.state) else _text_of(read.state)
+        digest = hashlib.sha256(read.data).hexdigest()
+        known = connection.query(READ_NOTE, (stored,))
+        if known and known[0][1] == digest:
+            connection.change(KEEP_NOTE, (state, changed_ns, known[0][0]))
+            return len(read.data)
+        text = read.text(self._redact)
+        authors = self._authors.read(read.text(lambda given: given), text)
+        note = split_note(stored, text, {line: self._redact(each) for line, each in authors.items()})
+        ((note_id,),) = connection.query(PUT_NOTE, (stored, state, digest, note.title, changed_ns))
+        if known:
+            _remove_passages(connection, note_id)
+        rows = [_row(note_id << PASSAGE_BITS | place, each) for place, each in enumerate(note.passages)]
+        connection.change_many(ADD_PASSAGES, rows)
+        return len(read.data)
+
+
+def _row(rowid: int, passage: Passage) -> tuple[object, ...]:
+    endings = " ".join(BACKWARDS + word[::-1] for word in {*passage.head_words, *passage.words})
+    head, words = " ".join(passage.head_words), " ".join(passage.words)
+    place = (passage.line, passage.heading, passage.day)
+    return rowid, head, words, endings, *place, passage.text, passage.author
+
+
+def _remove_passages(connection: SqliteConnection, note_id: int) -> None:
+    connection.change(REMOVE_PASSAGES, (note_id << PASSAGE_BITS, (note_id + 1 << PASSAGE_BITS) - 1))
+
+
+def _connect(path: Path) -> SqliteConnection:
+    # It can be rebuilt: no commit has to wait for the disk.
+    return SqliteConnection(path, busy_timeout_seconds=BUSY_TIMEOUT_SECONDS, synchronous="normal")
+
+
+@contextmanager
+def _transaction(connection: SqliteConnection) -> Iterator[None]:
+    connection.begin(write=True)
+    try:
+        yield
+        connection.commit()
+    finally:
+        connection.rollback()
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _encodable(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _text_of(state: NoteState) -> str:
+    return ".".join(map(str, state))
 
 
 def _is_unsettled(state: NoteState) -> bool:
     return abs(time.time_ns() - state[3]) < _UNSETTLED_NS
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

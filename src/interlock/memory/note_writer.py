@@ -17,6 +17,7 @@ from pathlib import Path
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.file_lock import open_lock_file, take_lock
 from interlock.core.text import sanitize_text
+from interlock.memory.authorship import AuthorLines, NoteAuthor, describe_author
 from interlock.memory.conditional_replace import NoteChanged, compare_and_swap
 from interlock.memory.note_directory import (
     MAX_NOTE_BYTES,
@@ -62,22 +63,23 @@ class NoteEntry:
     title: str
     stem: str
     time: datetime
+    author_line: str
     has_masks: bool = False
 
     def text(self, *, is_first: bool) -> str:
         head = f"# {self.title or f'{self.time:%Y-%m-%d}'}\n\n" if is_first else ""
-        stamp = f"{self.time:%Y-%m-%d %H:%M} {self.time.isoformat()[-6:]}"
-        return f"{head}## {stamp}\n\n{self.content}\n"
+        return f"{head}## {time_stamp(self.time)}\n\n{self.author_line}\n\n{self.content}\n"
 
 
 class NoteWriter:
     """The only part of Interlock that writes to the memory directory."""
 
-    def __init__(self, folder: NoteDirectory, redact: Redact) -> None:
+    def __init__(self, folder: NoteDirectory, redact: Redact, authors: AuthorLines) -> None:
         self._folder = folder
         self._redact = redact
+        self._authors = authors
 
-    def entry(self, content: str, title: str, time: datetime) -> NoteEntry:
+    def entry(self, content: str, title: str, time: datetime, author: NoteAuthor) -> NoteEntry:
         """An entry that may be stored. Empty content is refused."""
         given = sanitize_text(content.replace("\r\n", "\n"))
         redacted = self._redact(given)
@@ -90,7 +92,16 @@ class NoteWriter:
         stem = slug(line) if line else f"{time:%Y-%m-%d}"
         shown_title = line[:_MAX_TITLE_CHARS].strip()
         has_masks = redacted != given or safe_title != given_title
-        return NoteEntry(safe.rstrip(), shown_title, stem, time, has_masks)
+        statement = describe_author(time_stamp(time), author.redacted(self._redact))
+        try:
+            author_line = self._authors.line(statement, safe.rstrip())
+        except OSError as error:
+            raise ToolError(
+                ErrorCode.EXECUTION_ERROR,
+                f"the key of author lines cannot be used: {error.strerror or type(error).__name__}",
+                "Tell the user that the state folder must be writable.",
+            ) from error
+        return NoteEntry(safe.rstrip(), shown_title, stem, time, author_line, has_masks)
 
     def append(
         self, entry: NoteEntry, commit: Callable[[], None], check: Callable[[], None]
@@ -124,6 +135,10 @@ class NoteWriter:
                 yield folder
             finally:
                 os.close(lock)
+
+
+def time_stamp(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} {time.isoformat()[-6:]}"
 
 
 def slug(title: str) -> str:

@@ -1,10 +1,11 @@
 """Splits a note into passages: at its headings, and in a long section between paragraphs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from interlock.memory.authorship import is_author_line
 from interlock.memory.tokenizer import tokenize
 
 MAX_PASSAGE_CHARS = 1200
@@ -20,7 +21,7 @@ _DAY = re.compile(r"(?<!\d)(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?!\
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a note: its first line, the headings above it, and its words."""
+    """A part of a note: its first line, the headings above it, its words, and its author line."""
 
     line: int
     heading: str
@@ -28,6 +29,7 @@ class Passage:
     text: str
     head_words: tuple[str, ...]
     words: tuple[str, ...]
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,12 @@ class _Section:
         return following.headings[:depth] == self.headings and not any(map(str.strip, self.lines))
 
 
-def split_note(path: str, text: str) -> SplitNote:
-    """The passages of a note. An empty note has one, with the words of its name."""
+def split_note(path: str, text: str, authors: Mapping[int, str] | None = None) -> SplitNote:
+    """The passages of a note; each has one author. An empty note has one, with the words of its name.
+
+    `authors` has what the author line above a line says, by line number.
+    """
+    authors = authors or {}
     sections = list(_sections(text))
     name = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     title = next((section.headings[0] for section in sections if section.headings), name)
@@ -64,8 +70,9 @@ def split_note(path: str, text: str) -> SplitNote:
         heading = " > ".join(section.headings)
         head = (*path_words, *tokenize(title), *(tokenize(heading) if heading != title else ()))
         day = _day_in(heading) or file_day
-        for line, piece in _pieces(section):
-            passages.append(Passage(line, heading, day, piece, head, tuple(tokenize(piece))))
+        for line, piece in _pieces(section, authors):
+            words = tuple(tokenize(piece))
+            passages.append(Passage(line, heading, day, piece, head, words, authors.get(line, "")))
             if len(passages) == MAX_PASSAGES:
                 return SplitNote(title, tuple(passages))
     if not passages:
@@ -82,7 +89,7 @@ def _sections(text: str) -> Iterator[_Section]:
             fence = "" if fence == mark[1] else fence or mark[1]
         found = None if fence else _HEADING.match(line)
         if found is None:
-            current.lines.append(line)
+            current.lines.append("" if is_author_line(line) else line)
             continue
         if current.headings or any(map(str.strip, current.lines)):
             yield current
@@ -94,15 +101,15 @@ def _sections(text: str) -> Iterator[_Section]:
         yield current
 
 
-def _pieces(section: _Section) -> Iterator[tuple[int, str]]:
-    """The section in passages of bounded size, each with its first line."""
+def _pieces(section: _Section, authors: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """The section in passages of bounded size and one author, each with its first line."""
     gathered: list[str] = []
     size = begins = 0
     for number, line in enumerate(section.lines, start=section.line + bool(section.headings)):
         for part in _cut_line(line):
             is_blank = not part.strip()
             too_long = size + len(part) > MAX_PASSAGE_CHARS or (is_blank and size > MAX_PASSAGE_CHARS // 2)
-            if gathered and too_long:
+            if gathered and (too_long or authors.get(number) != authors.get(begins)):
                 yield begins, "\n".join(gathered).rstrip()
                 gathered, size = [], 0
             if not gathered:

@@ -8,17 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from interlock.db.driver import DbConnection
-from interlock.memory.index_rows import with_placeholders
+from interlock.memory.index import BACKWARDS
 from interlock.memory.tokenizer import QueryWord, TokenKind, is_unspaced
 
-COUNTS = "SELECT word, passages FROM memory_words WHERE folder_id = ? AND word IN ({places})"
-BEGINNING = """
-SELECT word, passages FROM memory_words
-WHERE folder_id = ? AND word >= ? AND word < ? AND length(word) BETWEEN ? AND ? LIMIT ?
-"""
-ENDING = """
-SELECT word, passages FROM memory_words
-WHERE folder_id = ? AND backwards >= ? AND backwards < ? AND length(word) BETWEEN ? AND ? LIMIT ?
+COUNT = "SELECT doc FROM vocabulary WHERE term = ?"
+RANGE = """
+SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? LIMIT ?
 """
 
 MAX_LOOKED_AT = 3000
@@ -48,22 +43,20 @@ class QueryTerm:
         return sum(count for _, count in self.forms.values())
 
 
-def find_query_terms(
-    connection: DbConnection, folder_id: int, asked: Sequence[QueryWord]
-) -> list[QueryTerm]:
-    counts = _counts(connection, folder_id, [word.text for word in asked])
-    return [_sought(connection, folder_id, word, counts.get(word.text, 0)) for word in asked]
+def find_query_terms(connection: DbConnection, asked: Sequence[QueryWord]) -> list[QueryTerm]:
+    return [_find_term(connection, word) for word in asked]
 
 
-def _sought(connection: DbConnection, folder_id: int, asked: QueryWord, exact: int) -> QueryTerm:
+def _find_term(connection: DbConnection, asked: QueryWord) -> QueryTerm:
     word = asked.text
+    exact = _count(connection, word)
     forms = {word: (1.0, exact)} if exact else {}
     if asked.kind is not TokenKind.word or asked.weight < 1.0:
         return QueryTerm(asked, forms)
-    found = {form: (worth, count) for form, worth, count in _similar_terms(connection, folder_id, word)}
+    found = {form: (worth, count) for form, worth, count in _similar_terms(connection, word)}
     corrected = None
     if not exact and not any(worth >= _PLURAL for worth, _ in found.values()):
-        near = _near(connection, folder_id, word)
+        near = _near(connection, word)
         corrected = max(near, key=lambda form: near[form], default=None)
         for form, count in near.items():
             if found.get(form, (0.0, 0))[0] < _TYPO:
@@ -73,33 +66,31 @@ def _sought(connection: DbConnection, folder_id: int, asked: QueryWord, exact: i
     return QueryTerm(asked, forms, corrected)
 
 
-def _counts(connection: DbConnection, folder_id: int, words: Sequence[str]) -> dict[str, int]:
-    if not words:
-        return {}
-    rows = connection.query(with_placeholders(COUNTS, len(words)), (folder_id, *words))
-    return {str(word): int(count) for word, count in rows}
+def _count(connection: DbConnection, word: str) -> int:
+    """The number of passages that have a word."""
+    rows = connection.query(COUNT, (word,))
+    return int(rows[0][0]) if rows else 0
 
 
-def _similar_terms(connection: DbConnection, folder_id: int, word: str) -> list[tuple[str, float, int]]:
+def _similar_terms(connection: DbConnection, word: str) -> list[tuple[str, float, int]]:
     """Forms that share all of the word or most of its beginning, and words that end with it."""
     kin: list[tuple[str, float, int]] = []
     if is_unspaced(word):
-        for form, count in _beginning(connection, folder_id, word, len(word), len(word) + 4):
+        for form, count in _beginning(connection, word, len(word), len(word) + 4):
             kin.append((form, _BEGINS, count))
         return kin
     if len(word) < 3 or not any(map(str.isalpha, word)):
         return kin
     stem = word[: max(3, min(len(word), _shared_needed(len(word))))]
-    for form, count in _beginning(connection, folder_id, stem, len(stem), _LONGEST):
+    for form, count in _beginning(connection, stem, len(stem), _LONGEST):
         if (worth := similarity(word, form)) > 0:
             kin.append((form, worth, count))
     if len(word) >= _MIN_TAIL_LENGTH:
-        for form, count in _ending(connection, folder_id, word, len(word) + 1, _LONGEST):
+        for form, count in _ending(connection, word, len(word) + 1, _LONGEST):
             kin.append((form, _ENDS, count))
-    if word.endswith("ies"):
-        kin += [(f, _PLURAL, c) for f, c in _counts(connection, folder_id, [f"{word[:-3]}y"]).items()]
-    elif word.endswith("y"):
-        kin += [(f, _PLURAL, c) for f, c in _counts(connection, folder_id, [f"{word[:-1]}ies"]).items()]
+    other = f"{word[:-3]}y" if word.endswith("ies") else f"{word[:-1]}ies" if word.endswith("y") else ""
+    if other and (count := _count(connection, other)):
+        kin.append((other, _PLURAL, count))
     return kin
 
 
@@ -132,7 +123,7 @@ def similarity(word: str, form: str) -> float:
 _PLURALS = {(a, b) for ending in ("s", "es", "n", "en", "e") for a, b in ((ending, ""), ("", ending))}
 
 
-def _near(connection: DbConnection, folder_id: int, word: str) -> dict[str, int]:
+def _near(connection: DbConnection, word: str) -> dict[str, int]:
     """Words that differ by one letter: added, omitted or replaced, or by two that are swapped.
 
     In every case the first or the last letters, up to just before the middle, are the same.
@@ -142,8 +133,8 @@ def _near(connection: DbConnection, folder_id: int, word: str) -> dict[str, int]
     half = (len(word) - 1) // 2
     bounds = (len(word) - 1, len(word) + 1)
     candidates = {
-        **dict(_beginning(connection, folder_id, word[:half], *bounds)),
-        **dict(_ending(connection, folder_id, word[-half:], *bounds)),
+        **dict(_beginning(connection, word[:half], *bounds)),
+        **dict(_ending(connection, word[-half:], *bounds)),
     }
     return {form: count for form, count in candidates.items() if is_one_letter_off(word, form)}
 
@@ -164,19 +155,12 @@ def is_one_letter_off(word: str, other: str) -> bool:
 
 
 def _beginning(
-    connection: DbConnection, folder_id: int, start: str, shortest: int, longest: int
+    connection: DbConnection, start: str, shortest: int, longest: int
 ) -> Iterable[tuple[str, int]]:
-    return _range(connection, BEGINNING, folder_id, start, shortest, longest)
+    bounds = (start, start + _LAST, shortest, longest, MAX_LOOKED_AT)
+    return [(str(word), int(count)) for word, count in connection.query(RANGE, bounds)]
 
 
-def _ending(
-    connection: DbConnection, folder_id: int, end: str, shortest: int, longest: int
-) -> Iterable[tuple[str, int]]:
-    return _range(connection, ENDING, folder_id, end[::-1], shortest, longest)
-
-
-def _range(
-    connection: DbConnection, sql: str, folder_id: int, start: str, shortest: int, longest: int
-) -> Iterable[tuple[str, int]]:
-    bounds = (folder_id, start, start + _LAST, shortest, longest, MAX_LOOKED_AT)
-    return [(str(word), int(count)) for word, count in connection.query(sql, bounds)]
+def _ending(connection: DbConnection, end: str, shortest: int, longest: int) -> Iterable[tuple[str, int]]:
+    found = _beginning(connection, BACKWARDS + end[::-1], shortest + 1, longest + 1)
+    return [(word[:0:-1], count) for word, count in found]

@@ -13,8 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from pathlib import Path
 
-from interlock.memory.stop_words import STOP_GRAMS, STOP_WORDS
+# By language; the last part of the file has no words, but characters and pairs.
+*STOP_WORDS, STOP_GRAMS = (
+    frozenset(part.partition("]")[2].split())
+    for part in (Path(__file__).parent / "stop_words.txt").read_text("utf-8").split("\n[")[1:]
+)
 
 MAX_WORD_CHARS = 64
 _MAX_CHUNK_CHARS = 200

@@ -60,7 +60,8 @@ class _Dialect:
     """What this server was found to support and to require, so that it is asked in vain only once."""
 
     def __init__(self, model: str) -> None:
-        self._model = model
+        # Of reasoning and of cached messages: other providers have models of the same name.
+        self.origin = f"openai:{model}"
         self._asks_for_usage = True
         self._limit = b'"max_tokens":'
         # The field in which the server writes reasoning, and takes it back.
@@ -123,14 +124,14 @@ class _Dialect:
     def _name_form(self) -> str:
         """Another name whenever a message may have to be encoded in another way."""
         rules = (self._reasoning_field, self._takes_reasoning, self._requires_reasoning)
-        return f"chat {self._model} {rules}"
+        return f"chat {self.origin} {rules}"
 
     def _reasoning_fields(self, message: ChatMessage) -> dict[str, object]:
         if not isinstance(message, AssistantMessage) or not self._takes_reasoning:
             return {}
         field = self._reasoning_field or (_DEFAULT_REASONING_FIELD if self._requires_reasoning else "")
         reasoning = message.reasoning
-        if reasoning is None or reasoning.model != self._model:
+        if reasoning is None or reasoning.model != self.origin:
             # A turn of another model, or of an earlier task: its field may be empty, but not missing.
             return {field: ""} if self._requires_reasoning else {}
         if reasoning.opaque:
@@ -159,7 +160,7 @@ class OpenAIChatProvider:
         try:
             response = await self._answered(request)
             async with response:
-                assembly = StreamAccumulator(self._endpoint.api_key, self._endpoint.model)
+                assembly = StreamAccumulator(self._endpoint.api_key, self._dialect.origin)
                 reading = _read(response, assembly)
                 async with aclosing(reading):
                     async for item in reading:

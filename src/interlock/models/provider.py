@@ -28,7 +28,7 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """What a model wrote before its reply. Only the model of that name gets it back.
+    """What a model wrote before its reply. Only that model, as PROVIDER:NAME, gets it back.
 
     `opaque` is JSON that the provider needs unchanged beside the text, such as a signature, or empty.
     """

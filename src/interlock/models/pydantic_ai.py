@@ -82,16 +82,18 @@ def open_provider(provider: str, name: str) -> "PydanticAIProvider":
     secrets = tuple(
         value for key, value in os.environ.items() if value and key.endswith(("_KEY", "_TOKEN"))
     )
-    return PydanticAIProvider(model, secrets)
+    return PydanticAIProvider(provider, model, secrets)
 
 
 class PydanticAIProvider:
-    """`secrets` are masked in errors."""
+    """`provider` is the name in MODEL. `secrets` are masked in errors."""
 
-    def __init__(self, model: Model, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, provider: str, model: Model, secrets: Sequence[str] = ()) -> None:
         self._model = model
         self._secrets = secrets
-        self._history = _History(model)
+        # Of reasoning and of cached messages: other providers have models of the same name.
+        self._origin = f"{provider}:{model.model_name}"
+        self._history = _History(model, self._origin)
 
     @property
     def name(self) -> str:
@@ -126,7 +128,7 @@ class PydanticAIProvider:
                     if isinstance(delta, ModelTextDelta):
                         pieces.append(delta.text)
             response = stream.get()
-        yield _reply(response, "".join(pieces), self.name)
+        yield _reply(response, "".join(pieces), self._origin)
 
     def _model_error(self, error: Exception) -> ModelError:
         fault, sentence = next(
@@ -148,9 +150,10 @@ class PydanticAIProvider:
 class _History:
     """Puts messages into the library's form. The parts of each message are made once."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, origin: str) -> None:
         self._model = model
-        self._form = f"pydantic-ai {model.model_name}"
+        self._origin = origin
+        self._form = f"pydantic-ai {origin}"
 
     def encode(self, conversation: Sequence[ChatMessage]) -> Iterator[messages.ModelMessage]:
         parts: list[messages.ModelRequestPart] = []
@@ -194,7 +197,7 @@ class _History:
 
     def _response_parts(self, message: AssistantMessage) -> Iterator[messages.ModelResponsePart]:
         reasoning = message.reasoning
-        is_own = reasoning is not None and reasoning.model == self._model.model_name and reasoning.opaque
+        is_own = reasoning is not None and reasoning.model == self._origin and reasoning.opaque
         text = message.text if message.text.strip() else ""
         thoughts, calls = reasoning.text if reasoning else "", list(message.calls)
         for marks in orjson.loads(reasoning.opaque) if reasoning and is_own else []:
@@ -260,7 +263,7 @@ def _delta_of(event: messages.ModelResponseStreamEvent) -> ModelTextDelta | Mode
     return None
 
 
-def _reasoning(response: messages.ModelResponse, model: str) -> Reasoning | None:
+def _reasoning(response: messages.ModelResponse, origin: str) -> Reasoning | None:
     """Its `opaque` lists the parts of the response as their provider wants them back.
 
     For each it has the kind, what identifies or signs it, and the length of a thought in the text. So
@@ -284,7 +287,7 @@ def _reasoning(response: messages.ModelResponse, model: str) -> Reasoning | None
         opaque = orjson.dumps(parts).decode() if is_needed else ""
     except TypeError:
         opaque = ""
-    return Reasoning(text, model, opaque) if text or opaque else None
+    return Reasoning(text, origin, opaque) if text or opaque else None
 
 
 def _written(arguments: str | Mapping[str, Any] | None) -> str:
@@ -292,7 +295,7 @@ def _written(arguments: str | Mapping[str, Any] | None) -> str:
     return arguments if isinstance(arguments, str) else orjson.dumps(dict(arguments or {})).decode()
 
 
-def _reply(response: messages.ModelResponse, text: str, model: str) -> ModelReply:
+def _reply(response: messages.ModelResponse, text: str, origin: str) -> ModelReply:
     calls = tuple(
         RequestedCall(part.tool_call_id or new_call_id(), part.tool_name, _written(part.args))
         for part in response.parts
@@ -309,4 +312,4 @@ def _reply(response: messages.ModelResponse, text: str, model: str) -> ModelRepl
         if used.input_tokens or used.output_tokens
         else None
     )
-    return ModelReply(text, calls, finish, usage, _reasoning(response, model))
+    return ModelReply(text, calls, finish, usage, _reasoning(response, origin))

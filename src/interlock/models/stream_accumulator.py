@@ -62,8 +62,9 @@ class _Call:
 class StreamAccumulator:
     """`add` a chunk's JSON and show what it returns; `reply` when the stream has ended.
 
-    `secret` is the key: it is masked in the server's error messages. `take_reasoning` returns the reasoning
-    added since the last time; `reasoning_field` is the field in which it comes.
+    `secret` is the key: it is masked in the server's error messages. `model` is what gets the reasoning
+    back, as PROVIDER:NAME. `take_reasoning` returns the reasoning added since the last time;
+    `reasoning_field` is the field in which it comes.
     """
 
     def __init__(self, secret: str = "", model: str = "") -> None:

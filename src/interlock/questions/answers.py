@@ -1,12 +1,20 @@
 """Validates answers. A valid answer is normalised, so that equal answers are equal."""
 
 from collections.abc import Mapping
-from typing import Any, assert_never
+from functools import partial
+from typing import Annotated, Any, Literal, assert_never
 
 import orjson
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, create_model
 
-from interlock.questions.fields import FormField, check_choices, check_value
-from interlock.questions.object_reader import FieldError, StrictObjectReader, checked_text
+from interlock.questions.fields import NOT_BLANK, check_value, choice_of, choices_of
+from interlock.questions.validation import (
+    FieldError,
+    StrictModel,
+    check_between,
+    refuse_unknown_keys,
+    validate,
+)
 from interlock.questions.widgets import (
     ActionsQuestion,
     CommentPolicy,
@@ -21,91 +29,84 @@ from interlock.questions.widgets import (
 MAX_ANSWER_BYTES = 16_384
 MAX_COMMENT = 4000
 MAX_OTHER = 500
-DECISIONS = ("approve", "reject", "revise")
 
 Answer = dict[str, Any]
+
+# A blank one counts as none.
+_COMMENT = Annotated[
+    Annotated[str, Field(max_length=MAX_COMMENT)] | None,
+    BeforeValidator(lambda given: None if isinstance(given, str) and not given.strip() else given),
+]
+_OTHER = Annotated[
+    Annotated[str, Field(max_length=MAX_OTHER), NOT_BLANK] | None,
+    BeforeValidator(lambda given: None if given == "" else given),
+]
 
 
 def read_answer(widget: Widget, given: Mapping[str, Any]) -> Answer:
     """The answer as it will be stored. Raises `FieldError` with the path of the fault."""
-    reader = StrictObjectReader(given)
-    answer = _read(widget, reader)
-    reader.finish(f"an answer to a {widget.type}")
+    model = create_model("Answer", __base__=StrictModel, **_keys(widget))
+    model.noun = f"an answer to a {widget.type}"
+    answer = {name: value for name, value in validate(TypeAdapter(model), given) if value is not None}
+    _must_suffice(widget, answer)
     size = len(orjson.dumps(answer))
     if size > MAX_ANSWER_BYTES:
         raise FieldError("", f"the whole answer can have at most {MAX_ANSWER_BYTES} bytes, not {size}")
     return answer
 
 
-def _read(widget: Widget, reader: StrictObjectReader) -> Answer:
+def _keys(widget: Widget) -> dict[str, Any]:
+    """The keys of an answer: the type of each and its default, `...` if there must be one."""
     match widget:
         case Form():
-            return {"values": _values(widget, StrictObjectReader(reader.get("values"), "values"))}
+            return {"values": (Annotated[Answer, AfterValidator(partial(_values, widget))], ...)}
         case Selection():
-            return _selection(widget, reader)
+            choices = choices_of(tuple(option.value for option in widget.options))
+            return {"choices": (choices, []), **({"other": (_OTHER, None)} if widget.allow_other else {})}
         case Confirmation():
-            return {"confirmed": reader.flag("confirmed")}
+            return {"confirmed": (bool, ...)}
         case PlanReview():
-            decision = reader.word("decision", DECISIONS)
-            needed = CommentPolicy.required if decision == "revise" else CommentPolicy.optional
-            return {"decision": decision, **_comment(reader, needed)}
+            return {"decision": (Literal["approve", "reject", "revise"], ...), "comment": (_COMMENT, None)}
         case Feedback():
-            return _feedback(widget, reader)
+            rating = {} if widget.rating_max is None else {"rating": (int, ...)}
+            has_comment = widget.comment is not CommentPolicy.none
+            return rating | ({"comment": (_COMMENT, None)} if has_comment else {})
         case ActionsQuestion():
-            action = reader.word("action", [action.id for action in widget.actions])
-            return {"action": action, **_comment(reader, CommentPolicy.optional)}
+            actions = tuple(action.id for action in widget.actions)
+            return {"action": (choice_of(actions), ...), "comment": (_COMMENT, None)}
         case _:
             assert_never(widget)
 
 
-def _values(form: Form, reader: StrictObjectReader) -> Answer:
+def _values(form: Form, given: Answer) -> Answer:
     """A value for every field, null where it was left empty. Only an omitted field gets its default."""
-    values = {}
+    refuse_unknown_keys("the form", given, [field.name for field in form.fields])
+    values: Answer = {}
     for field in form.fields:
         default = list(field.default) if isinstance(field.default, tuple) else field.default
-        given = reader.get(field.name) if reader.has(field.name) else default
-        values[field.name] = _value(field, given, reader.at(field.name))
-    reader.finish("the form")
+        value = given.get(field.name, default)
+        is_empty = value in (None, "", [])
+        if is_empty and field.required:
+            raise FieldError(field.name, "is required")
+        values[field.name] = None if is_empty else check_value(field, value, field.name)
     return values
 
 
-def _value(field: FormField, given: Any, path: str) -> Any:
-    if given in (None, "", []):
-        if field.required:
-            raise FieldError(path, "is required")
-        return None
-    return check_value(field, given, path)
-
-
-def _selection(widget: Selection, reader: StrictObjectReader) -> Answer:
-    chosen = check_choices(
-        widget.options, reader.get("choices") if reader.has("choices") else [], "choices"
-    )
-    answer: Answer = {"choices": chosen}
-    other = reader.get("other") if widget.allow_other else None
-    if other not in (None, ""):
-        answer["other"] = checked_text(other, "other", MAX_OTHER)
-    count = len(chosen) + ("other" in answer)
-    low, high = widget.min_choices, widget.max_choices
-    if not low <= count <= high:
-        wanted = f"{low}" if low == high else f"{low} to {high}"
-        raise FieldError("choices", f"{wanted} must be chosen, not {count}")
-    return answer
-
-
-def _feedback(widget: Feedback, reader: StrictObjectReader) -> Answer:
-    answer: Answer = {}
-    if widget.rating_min is not None and widget.rating_max is not None:
-        answer["rating"] = reader.integer("rating", widget.rating_min, widget.rating_max)
-    return answer | _comment(reader, widget.comment)
-
-
-def _comment(reader: StrictObjectReader, wanted: CommentPolicy) -> Answer:
-    if wanted is CommentPolicy.none:
-        return {}
-    text = reader.get("comment")
-    if text is None or (isinstance(text, str) and not text.strip()):
-        if wanted is CommentPolicy.required:
-            raise FieldError("comment", "is required: answer in words")
-        return {}
-    return {"comment": checked_text(text, "comment", MAX_COMMENT)}
+def _must_suffice(widget: Widget, answer: Answer) -> None:
+    """What follows from more than one key."""
+    needs_comment = answer.get("decision") == "revise"
+    if isinstance(widget, Feedback):
+        needs_comment = widget.comment is CommentPolicy.required
+        if widget.rating_max is not None:
+            check_between("rating", answer["rating"], widget.rating_min or 0, widget.rating_max)
+    if isinstance(widget, Selection):
+        count, low, high = (
+            len(answer["choices"]) + ("other" in answer),
+            widget.min_choices,
+            widget.max_choices,
+        )
+        if not low <= count <= high:
+            wanted = f"{low}" if low == high else f"{low} to {high}"
+            raise FieldError("choices", f"{wanted} must be chosen, not {count}")
+    if needs_comment and "comment" not in answer:
+        raise FieldError("comment", "is required: answer in words")

@@ -11,7 +11,7 @@ from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import AskUserAnswered, AskUserAsked, AskUserEvent, AskUserExpired
 from interlock.log.projections import ProjectedRow, Projection
-from interlock.questions.object_reader import FieldError
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import Widget, read_widget
 
 

@@ -30,7 +30,6 @@ from interlock.log.kinds import (
 from interlock.log.stream_appender import EventScope
 from interlock.log.writer import EventLog, Transaction
 from interlock.questions.answers import read_answer
-from interlock.questions.object_reader import FieldError
 from interlock.questions.rows import (
     CLOSE,
     COUNT_OPEN,
@@ -45,6 +44,7 @@ from interlock.questions.rows import (
     QuestionStatus,
     question_of,
 )
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import Widget, document_of, read_widget
 from interlock.redaction.redactor import Redacted, Redactor
 from interlock.tools.result import ToolFailure, ToolResult

@@ -1,22 +1,29 @@
-"""The six types of questions, as frozen values. `read_widget` parses one from JSON."""
+"""The six types of questions. `read_widget` parses one from JSON; `question_schema` is what models see."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import orjson
+from pydantic import Field, TypeAdapter, model_validator
 
 from interlock.questions.fields import (
-    MAX_DESCRIPTION,
-    MAX_LABEL,
-    ChoiceOption,
+    LABEL,
+    MAY_BE_EMPTY,
+    NOT_BLANK,
+    NOT_NULL,
+    Description,
     FormField,
-    read_field,
-    read_name,
-    read_options,
+    Name,
+    Options,
 )
-from interlock.questions.object_reader import FieldError, StrictObjectReader, refuse_duplicates
+from interlock.questions.validation import (
+    FieldError,
+    StrictModel,
+    check_between,
+    unique,
+    validate,
+)
 
 MAX_DOCUMENT_BYTES = 32_768
 MAX_MESSAGE = 4000
@@ -52,88 +59,139 @@ class CommentPolicy(StrEnum):
     required = "required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Widget:
+class _Widget(StrictModel):
     """The fields of all widgets: the question itself, and a title for where there is room for one."""
 
-    type: ClassVar[WidgetType]
-    message: str
-    title: str = ""
+    type: WidgetType
+    message: Annotated[str, Field(max_length=MAX_MESSAGE, description="The question itself."), NOT_BLANK]
+    title: Annotated[str, Field(max_length=MAX_TITLE, description="A short heading."), MAY_BE_EMPTY] = ""
+
+    @classmethod
+    def keys(cls, given: Mapping[str, Any]) -> tuple[str, Collection[str]]:  # noqa: ARG003
+        return f"a question of type {cls.model_fields['type'].default}", cls.model_fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Form(_Widget):
-    type = WidgetType.form
-    fields: tuple[FormField, ...]
-    submit_label: str = "Submit"
+    type: Literal[WidgetType.form] = WidgetType.form
+    fields: Annotated[
+        tuple[FormField, ...],
+        Field(strict=False, min_length=1, max_length=MAX_FIELDS),
+        unique("name"),
+    ] = Field(description="form: the fields to fill in.")
+    submit_label: Annotated[str, LABEL, NOT_BLANK] = Field(
+        "Submit", description="form: the label of the button. Default: Submit."
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection(_Widget):
     """`other` is one more choice, in the person's own words."""
 
-    type = WidgetType.selection
-    options: tuple[ChoiceOption, ...]
-    multiple: bool = False
-    min_choices: int = 1
-    max_choices: int = 1
-    allow_other: bool = False
+    type: Literal[WidgetType.selection] = WidgetType.selection
+    options: Options = Field(description="selection: the options.")
+    multiple: bool = Field(default=False, description="selection: allow more than one choice.")
+    allow_other: bool = Field(default=False, description="selection: also allow a free-text answer.")
+    max_choices: int = Field(
+        default_factory=lambda given: (
+            len(given["options"]) + given["allow_other"] if given["multiple"] else 1
+        ),
+        description="selection with multiple. Default: all.",
+    )
+    min_choices: int = Field(default=1, description="selection with multiple. Default: 1.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        for key, count in (("min_choices", self.min_choices), ("max_choices", self.max_choices)):
+            if not self.multiple and count != 1:
+                raise FieldError(key, "is valid only for a selection with multiple set to true")
+        check_between("max_choices", self.max_choices, 1, len(self.options) + self.allow_other)
+        check_between("min_choices", self.min_choices, 0, self.max_choices)
+        return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation(_Widget):
     """`dangerous` asks a front end to make an accidental yes hard."""
 
-    type = WidgetType.confirmation
-    confirm_label: str = "Yes"
-    deny_label: str = "No"
-    dangerous: bool = False
+    type: Literal[WidgetType.confirmation] = WidgetType.confirmation
+    confirm_label: Annotated[str, LABEL, NOT_BLANK] = Field(
+        "Yes", description="confirmation: the label of yes. Default: Yes."
+    )
+    deny_label: Annotated[str, LABEL, NOT_BLANK] = Field(
+        "No", description="confirmation: the label of no. Default: No."
+    )
+    dangerous: bool = Field(default=False, description="confirmation: yes cannot be undone.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReview(_Widget):
-    type = WidgetType.plan_review
-    plan: str
-    steps: tuple[str, ...] = ()
+    type: Literal[WidgetType.plan_review] = WidgetType.plan_review
+    plan: Annotated[str, Field(max_length=MAX_PLAN), NOT_BLANK] = Field(
+        description="plan_review: the plan, in Markdown."
+    )
+    steps: Annotated[
+        tuple[Annotated[str, Field(max_length=MAX_STEP), NOT_BLANK], ...],
+        Field(strict=False, max_length=MAX_STEPS),
+    ] = Field((), description="plan_review: the steps, if a list is clearer.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback(_Widget):
     """A rating between two numbers if `rating_max` is set; otherwise only a comment."""
 
-    type = WidgetType.feedback
-    rating_min: int | None = None
-    rating_max: int | None = None
-    comment: CommentPolicy = CommentPolicy.optional
+    type: Literal[WidgetType.feedback] = WidgetType.feedback
+    rating_max: Annotated[int | None, NOT_NULL] = Field(
+        None, description="feedback: the highest rating; without it, there is no rating."
+    )
+    rating_min: Annotated[int | None, NOT_NULL] = Field(
+        default_factory=lambda given: given["rating_max"] and min(1, given["rating_max"] - 1),
+        description="feedback: the lowest rating. Default: 1.",
+    )
+    # Without a rating the comment is all there is: an empty answer would say nothing.
+    comment: CommentPolicy = Field(
+        strict=False,
+        default_factory=lambda given: (
+            CommentPolicy.required if given["rating_max"] is None else CommentPolicy.optional
+        ),
+        description="feedback: whether to ask for a comment. Default: optional beside a rating.",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.rating_max is not None:
+            check_between("rating_max", self.rating_max, 1, MAX_RATING)
+            check_between("rating_min", self.rating_min or 0, 0, self.rating_max - 1)
+        elif self.rating_min is not None:
+            raise FieldError("rating_max", "is missing: a rating needs both ends")
+        elif self.comment is not CommentPolicy.required:
+            raise FieldError("comment", "must be required if there is no rating")
+        return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WidgetAction:
-    id: str
-    label: str
-    description: str = ""
-    style: ActionStyle = ActionStyle.default
+class WidgetAction(StrictModel):
+    noun: ClassVar[str] = "an action"
+
+    id: Name = Field(description="Letters, digits, _ and -. The answer contains this id.")
+    label: Annotated[str, LABEL, NOT_BLANK] = Field(
+        default_factory=lambda given: given["id"],
+        description="The label the user sees. Default: the id.",
+    )
+    description: Description = ""
+    style: ActionStyle = Field(ActionStyle.default, strict=False, description="Default: default.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionsQuestion(_Widget):
-    type = WidgetType.action_selection
-    actions: tuple[WidgetAction, ...]
+    type: Literal[WidgetType.action_selection] = WidgetType.action_selection
+    actions: Annotated[
+        tuple[WidgetAction, ...],
+        Field(strict=False, min_length=1, max_length=MAX_ACTIONS),
+        unique("id"),
+    ] = Field(description="action_selection: the possible actions.")
 
 
 Widget = Form | Selection | Confirmation | PlanReview | Feedback | ActionsQuestion
+_WIDGET: TypeAdapter[Widget] = TypeAdapter(Annotated[Widget, Field(discriminator="type")])
 
 
 def read_widget(arguments: Mapping[str, Any]) -> Widget:
     """A valid question. Raises `FieldError` with the path of the fault."""
-    reader = StrictObjectReader(arguments)
-    kind = WidgetType(reader.word("type", list(WidgetType)))
-    shared = {
-        "message": reader.text("message", MAX_MESSAGE),
-        "title": reader.text("title", MAX_TITLE, default=""),
-    }
-    widget = _READERS[kind](reader, shared)
-    reader.finish(f"a question of type {kind}")
+    widget = validate(_WIDGET, arguments, is_tagged=True)
     size = len(orjson.dumps(document_of(widget)))
     if size > MAX_DOCUMENT_BYTES:
         raise FieldError("", f"the whole question can have at most {MAX_DOCUMENT_BYTES} bytes, not {size}")
@@ -142,102 +200,47 @@ def read_widget(arguments: Mapping[str, Any]) -> Widget:
 
 def document_of(widget: Widget) -> dict[str, Any]:
     """The question as JSON, without unset fields. `read_widget` parses it to the same widget."""
-    return {"type": widget.type.value, **_plain(widget)}
+    return widget.document()
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        named = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {name: _plain(item) for name, item in named if item is not None and item not in ("", ())}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.value if isinstance(value, StrEnum) else value
+# -- the schema for models ---------------------------------------------------------------------------
 
-
-# -- one parser per type -----------------------------------------------------------------------------
-
-
-def _form(reader: StrictObjectReader, shared: dict[str, str]) -> Form:
-    found = tuple(read_field(item) for item in reader.objects("fields", 1, MAX_FIELDS))
-    refuse_duplicates([field.name for field in found], "fields", "name")
-    label = reader.text("submit_label", MAX_LABEL, default="Submit")
-    return Form(**shared, fields=found, submit_label=label)
-
-
-def _selection(reader: StrictObjectReader, shared: dict[str, str]) -> Selection:
-    options = read_options(reader)
-    multiple = reader.flag("multiple", default=False)
-    allow_other = reader.flag("allow_other", default=False)
-    most = len(options) + (1 if allow_other else 0)
-    if not multiple:
-        for key in ("min_choices", "max_choices"):
-            if reader.has(key) and reader.get(key) != 1:
-                raise FieldError(key, "is valid only for a selection with multiple set to true")
-    high = reader.integer("max_choices", 1, most, default=most if multiple else 1)
-    low = reader.integer("min_choices", 0, high, default=1)
-    return Selection(
-        **shared,
-        options=options,
-        multiple=multiple,
-        min_choices=low,
-        max_choices=high,
-        allow_other=allow_other,
-    )
-
-
-def _confirmation(reader: StrictObjectReader, shared: dict[str, str]) -> Confirmation:
-    return Confirmation(
-        **shared,
-        confirm_label=reader.text("confirm_label", MAX_LABEL, default="Yes"),
-        deny_label=reader.text("deny_label", MAX_LABEL, default="No"),
-        dangerous=reader.flag("dangerous", default=False),
-    )
-
-
-def _plan_review(reader: StrictObjectReader, shared: dict[str, str]) -> PlanReview:
-    plan = reader.text("plan", MAX_PLAN)
-    return PlanReview(**shared, plan=plan, steps=reader.texts("steps", MAX_STEPS, MAX_STEP))
-
-
-def _feedback(reader: StrictObjectReader, shared: dict[str, str]) -> Feedback:
-    low: int | None = None
-    high: int | None = None
-    if reader.has("rating_max"):
-        high = reader.integer("rating_max", 1, MAX_RATING)
-        low = reader.integer("rating_min", 0, high - 1, default=min(1, high - 1))
-    elif reader.has("rating_min"):
-        raise FieldError("rating_max", "is missing: a rating needs both ends")
-    # Without a rating the comment is all there is: an empty answer would say nothing.
-    fallback = CommentPolicy.optional if high is not None else CommentPolicy.required
-    comment = CommentPolicy(reader.word("comment", list(CommentPolicy), default=fallback))
-    if high is None and comment is not CommentPolicy.required:
-        raise FieldError("comment", "must be required if there is no rating")
-    return Feedback(**shared, rating_min=low, rating_max=high, comment=comment)
-
-
-def _action_selection(reader: StrictObjectReader, shared: dict[str, str]) -> ActionsQuestion:
-    actions = tuple(_action(item) for item in reader.objects("actions", 1, MAX_ACTIONS))
-    refuse_duplicates([action.id for action in actions], "actions", "id")
-    return ActionsQuestion(**shared, actions=actions)
-
-
-def _action(reader: StrictObjectReader) -> WidgetAction:
-    identity = read_name(reader, "id")
-    action = WidgetAction(
-        id=identity,
-        label=reader.text("label", MAX_LABEL, default=identity),
-        description=reader.text("description", MAX_DESCRIPTION, default=""),
-        style=ActionStyle(reader.word("style", list(ActionStyle), default=ActionStyle.default)),
-    )
-    reader.finish("an action")
-    return action
-
-
-_READERS: dict[WidgetType, Callable[[StrictObjectReader, dict[str, str]], Widget]] = {
-    WidgetType.form: _form,
-    WidgetType.selection: _selection,
-    WidgetType.confirmation: _confirmation,
-    WidgetType.plan_review: _plan_review,
-    WidgetType.feedback: _feedback,
-    WidgetType.action_selection: _action_selection,
+_TYPE = {
+    "type": "string",
+    "enum": [kind.value for kind in WidgetType],
+    "description": (
+        "The type of question. Give only the keys of that type. confirmation: yes or no. "
+        "selection: choose among options. form: fill in fields. plan_review: approve, reject "
+        "or revise a plan. feedback: a rating, a comment, or both. action_selection: choose "
+        "what to do next."
+    ),
 }
+_SHOWN = ("type", "enum", "items", "properties", "required", "additionalProperties", "description")
+
+
+def question_schema() -> dict[str, Any]:
+    """One flat object with the keys of all types: many models take no choice of objects at the top."""
+    whole = _WIDGET.json_schema()
+    definitions = whole["$defs"]
+    properties: dict[str, Any] = {"type": _TYPE}
+    for kind in WidgetType:
+        reference = whole["discriminator"]["mapping"][kind.value]
+        found = _shown(definitions[reference.rpartition("/")[2]], definitions)["properties"]
+        properties = properties | found | {"type": _TYPE}
+    return {"type": "object", "properties": properties, "required": ["type", "message"]}
+
+
+def _shown(node: Any, definitions: Mapping[str, Any]) -> Any:
+    """A part of the schema without references, bounds and titles: faults are described by `read_widget`."""
+    if reference := node.get("$ref"):
+        node = definitions[reference.rpartition("/")[2]] | node
+    if choice := node.get("anyOf"):
+        # A value or null: the key may be missing.
+        node = choice[0] | node
+    shown = {key: node[key] for key in _SHOWN if key in node}
+    if "items" in shown:
+        shown["items"] = _shown(shown["items"], definitions)
+    if "properties" in shown:
+        shown["properties"] = {key: _shown(each, definitions) for key, each in shown["properties"].items()}
+        shown.pop("description", None)
+    return shown

@@ -8,7 +8,7 @@ from interlock.config.settings import Settings, load_settings
 from interlock.config.settings_report import secrets_of, secrets_of_environment
 from interlock.core.errors import ConfigurationError
 from interlock.redaction.non_secrets import is_placeholder
-from interlock.redaction.redactor import Redactor
+from interlock.redaction.redactor import Redactor, check_examples
 from interlock.redaction.rule_loader import (
     InvalidRules,
     RedactionRule,
@@ -17,7 +17,6 @@ from interlock.redaction.rule_loader import (
     load_rules,
     refuse_duplicate_ids,
 )
-from interlock.redaction.scanner import check_examples
 from interlock.redaction.secret_names import is_secret_name
 
 # Variables of every shell whose names only end like a secret's.

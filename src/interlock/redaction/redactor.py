@@ -7,8 +7,8 @@ from typing import Any
 
 from interlock.redaction.known_secrets import MIN_SECRET_LENGTH, rules_for_values
 from interlock.redaction.non_secrets import MARK
-from interlock.redaction.rule_loader import RedactionRule, load_builtin_rules
-from interlock.redaction.scanner import Scanner, SecretMatch
+from interlock.redaction.rule_loader import InvalidRules, RedactionRule, load_builtin_rules
+from interlock.redaction.scanner import CompiledRule, RuleSet, Scanner, SecretMatch
 from interlock.redaction.secret_names import field_names, is_secret_flag, is_secret_item, is_secret_name
 from interlock.redaction.stream import RedactionStream
 
@@ -49,7 +49,8 @@ class Redactor:
 
     @cached_property
     def _scanner(self) -> Scanner:
-        return _scanner(self._known, self._rules)
+        rules = _compiled(load_builtin_rules() if self._rules is None else self._rules)
+        return Scanner(rules, _compiled(rules_for_values(self._known))) if self._known else Scanner(rules)
 
     def text(self, text: str) -> str:
         data = _encoded(text)
@@ -154,8 +155,8 @@ def _numbers(known: Iterable[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def _scanner(known: tuple[str, ...], rules: tuple[RedactionRule, ...] | None) -> Scanner:
-    return Scanner((*rules_for_values(known), *(load_builtin_rules() if rules is None else rules)))
+def _compiled(rules: tuple[RedactionRule, ...]) -> RuleSet:
+    return RuleSet(rules)
 
 
 def _encoded(text: str) -> bytes:
@@ -192,3 +193,23 @@ def _in_characters(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tu
         counted = first + len(data[begin:end].decode("utf-8", "surrogatepass"))
         position = end
         yield first, counted
+
+
+def check_examples(rule: RedactionRule) -> None:
+    """Refuse a rule whose examples do not hold, also one character at a time."""
+    # First by itself, since a set does not report what is wrong.
+    CompiledRule(rule)
+    redactor = Redactor(rules=(rule,))
+    for pieces in rule.must:
+        text = "".join(pieces)
+        if (shown := redactor.text(text)) == text:
+            raise InvalidRules(f"rule {rule.id} does not match its example {text[:12]!r}…")
+        stream = redactor.stream()
+        stream.least_bytes = 1
+        if "".join([*map(stream.feed, text), stream.finish()]) != shown:
+            raise InvalidRules(
+                f"rule {rule.id}: begins does not match where its example {text[:12]!r}… begins"
+            )
+    for text in rule.must_not:
+        if redactor.text(text) != text:
+            raise InvalidRules(f"rule {rule.id} matches its counter-example {text!r}")

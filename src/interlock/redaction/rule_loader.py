@@ -5,27 +5,45 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+from re import _parser  # type: ignore[attr-defined]  # the only way to know a pattern's least length
+from types import MappingProxyType
 from typing import Any
 
-import orjson
+import re2
 
 from interlock.redaction.candidate import Check
 from interlock.redaction.checks import CHECKS
-from interlock.redaction.pattern_parser import InvalidPattern, PatternNode, min_match_length, parse
+from interlock.redaction.prepared_rules import FOLDER, load_documents
+from interlock.redaction.re2_engine import options
 
 # A rule with shorter matches would mask ordinary words.
 MIN_MATCH_LENGTH = 4
 MAX_RULES = 1000
 
-FOLDER = files("interlock.redaction") / "rules"
-WRITTEN = ("named.toml", "vendors.toml")
-# Built from those by `make rules`.
-READY = "ready.json"
+SHARED = "fragments.toml"
+# One file for each family of rules.
+WRITTEN = (
+    "names.toml",
+    "prose.toml",
+    "commands.toml",
+    "web.toml",
+    "code.toml",
+    "keys.toml",
+    "vendors.toml",
+)
 
+_REPEATED = re.compile(r"[^\x00-\x7f](?=[?*+{])")
 _REFERENCE = re.compile(r"\(\?&([a-z_]+)\)")
 _FIELDS = frozenset({"id", "what", "pattern", "check", "after", "must", "must_not"})
+_WIDE_CLASS = re.compile(r"(?<!\\)\[[^\]]*[^\x00-\x7f][^\]]*\]")
+# What a pattern's own characters are; `\x1b` begins a terminal's colour.
+_ESCAPED, _CLASS = re.compile(r"\\(?:[^sSWDnrtfvx]|x1b)"), re.compile(r"\[(?!\^)[^\]]*\]")
+_IN_A_LINE, _ACROSS_LINES = (
+    re.compile(r"\[\^[^\]]*\\[ns][^\]]*\]"),
+    re.compile(r"\[\^|\\[nrsvfxWD]|\(\?\w*s|\n"),
+)
+_OPEN = re.compile(r"[^!-~]|\.|\[\^|\\")
 
 
 class InvalidRules(ValueError):
@@ -47,40 +65,36 @@ class RedactionRule:
     after: str | None = None
     must: tuple[tuple[str, ...], ...] = ()
     must_not: tuple[str, ...] = ()
-    # The looser pattern for sets (`relax_pattern`), if it is precomputed.
+    # What every match begins with, for streams; without it, a match may begin anywhere in a line.
+    begins: str = ""
+    # A looser pattern that matches wherever this one does; one for text that could still become a match.
     loose: str = ""
-
-    @property
-    def tree(self) -> PatternNode:
-        return parse(self.pattern)
+    unfinished: str = ""
 
 
 @cache
 def load_builtin_rules() -> tuple[RedactionRule, ...]:
-    """The built-in rules without their examples, from the precomputed file: parsing the sources takes
-    longer than most commands."""
+    """The built-in rules without their examples."""
+    documents = load_documents()
+    shared = documents[SHARED]["fragments"]
+    return tuple(rule for name in WRITTEN for rule in _rules_of(documents[name], name, shared))
+
+
+def load_rule_sources(*names: str) -> tuple[RedactionRule, ...]:
+    """The built-in rules with their examples, of all files or of some."""
+    shared = tomllib.loads((FOLDER / SHARED).read_text("utf-8"))["fragments"]
     return tuple(
-        RedactionRule(**entry | {"check": CHECKS[entry["check"]] if entry["check"] else None})
-        for entry in _ready()["rules"]
+        rule
+        for name in names or WRITTEN
+        for rule in parse_rules((FOLDER / name).read_text("utf-8"), name, shared)
     )
 
 
 @cache
 def secret_name_pattern() -> str:
     """The pattern for the end of a secret's name, as the rules have it."""
-    pattern: str = _ready()["secret_name"]
-    return pattern
-
-
-@cache
-def _ready() -> dict[str, Any]:
-    ready: dict[str, Any] = orjson.loads((FOLDER / READY).read_bytes())
-    return ready
-
-
-def load_rule_sources() -> tuple[RedactionRule, ...]:
-    """The built-in rules from their sources, with their examples."""
-    return tuple(rule for name in WRITTEN for rule in parse_rules((FOLDER / name).read_text("utf-8"), name))
+    shared = load_documents()[SHARED]["fragments"]
+    return f"(?i:{shared['word']}{shared['ending']})"
 
 
 def load_rules(path: Path) -> tuple[RedactionRule, ...]:
@@ -92,20 +106,32 @@ def load_rules(path: Path) -> tuple[RedactionRule, ...]:
     return parse_rules(text, str(path))
 
 
-def parse_rules(text: str, where: str) -> tuple[RedactionRule, ...]:
+def parse_rules(
+    text: str, where: str, shared: Mapping[str, str] = MappingProxyType({})
+) -> tuple[RedactionRule, ...]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidRules(f"{where} is not TOML: {error}") from None
-    if unknown := document.keys() - {"fragments", "rule"}:
+    return _rules_of(document, where, shared)
+
+
+def _rules_of(document: dict[str, Any], where: str, shared: Mapping[str, str]) -> tuple[RedactionRule, ...]:
+    if unknown := document.keys() - {"begins", "fragments", "rule"}:
         raise InvalidRules(f"{where} has {min(unknown)!r}, which is neither rule nor fragments")
     fragments, entries = document.get("fragments", {}), document.get("rule", [])
     if not isinstance(fragments, dict) or not all(isinstance(value, str) for value in fragments.values()):
         raise InvalidRules(f"{where}: fragments must map names to texts")
     if not isinstance(entries, list) or len(entries) > MAX_RULES:
         raise InvalidRules(f"{where}: rules must be a list of at most {MAX_RULES} tables, written [[rule]]")
+    begins = document.get("begins", "")
+    if not isinstance(begins, str):
+        raise InvalidRules(f"{where}: begins must be a text")
+    fragments = {**shared, **fragments}
+    begins = _expanded(begins, fragments, where)
     return tuple(
-        _rule(entry, fragments, f"{where}, rule {number}") for number, entry in enumerate(entries, 1)
+        _rule(entry, begins, fragments, f"{where}, rule {number}")
+        for number, entry in enumerate(entries, 1)
     )
 
 
@@ -117,7 +143,7 @@ def refuse_duplicate_ids(rules: Iterable[RedactionRule]) -> None:
         seen.add(rule.id)
 
 
-def _rule(entry: Any, fragments: Mapping[str, str], where: str) -> RedactionRule:
+def _rule(entry: Any, begins: str, fragments: Mapping[str, str], where: str) -> RedactionRule:
     if not isinstance(entry, dict):
         raise InvalidRules(f"{where} is not a table")
     identity = entry.get("id")
@@ -140,22 +166,47 @@ def _rule(entry: Any, fragments: Mapping[str, str], where: str) -> RedactionRule
         pattern=_expanded(entry["pattern"], fragments, where),
         check=CHECKS[check] if check else None,
         after=_expanded(entry["after"], fragments, where) if entry.get("after") else None,
+        begins=begins,
         must=tuple(_pieces(example, where) for example in _examples(entry, "must", where)),
         must_not=tuple("".join(_pieces(example, where)) for example in _examples(entry, "must_not", where)),
     )
 
 
 def check_pattern(rule: RedactionRule) -> None:
-    """Refuse a pattern that cannot be matched in linear time, or that matches too little."""
-    for pattern in (rule.pattern, rule.after):
-        try:
-            tree = parse(pattern or "")
-        except InvalidPattern as error:
-            raise InvalidRules(f"rule {rule.id}: {error}") from None
-        if pattern == rule.pattern and min_match_length(tree) < MIN_MATCH_LENGTH:
-            raise InvalidRules(f"rule {rule.id}: a match must have at least {MIN_MATCH_LENGTH} characters")
+    """Refuse a pattern that would have another meaning for bytes, or that matches too little."""
+    for pattern in filter(None, (rule.pattern, rule.after, rule.begins)):
+        if _WIDE_CLASS.search(pattern):
+            raise InvalidRules(
+                f"rule {rule.id}: a class can contain only ASCII characters; use alternatives for others"
+            )
+    try:
+        re2.compile(rule.pattern.encode(), options())
+        re2.compile((rule.begins or "").encode(), options())
+        least, _ = _parser.parse(rule.pattern).getwidth()
+    except (re2.error, re.error, OverflowError) as error:
+        raise InvalidRules(f"rule {rule.id}: {engine_reason(error)}") from None
+    if least < MIN_MATCH_LENGTH:
+        raise InvalidRules(f"rule {rule.id}: a match must have at least {MIN_MATCH_LENGTH} characters")
     if not rule.must:
         raise InvalidRules(f"rule {rule.id} has no example that it must match")
+
+
+def engine_reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else error
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def is_closed(pattern: str) -> bool:
+    """Whether all that a pattern matches is surely one run of ASCII characters without white space."""
+    plain = _ESCAPED.sub("_", pattern)
+    plain = _CLASS.sub(lambda found: found[0].replace(".", "_"), plain)
+    return _OPEN.search(plain) is None
+
+
+def any_beginning(pattern: str) -> str:
+    """What a match may begin with if nothing is known of it: any word of the last line or lines."""
+    is_of_a_line = _ACROSS_LINES.search(_IN_A_LINE.sub("_", pattern)) is None
+    return r"[^\s][^\n]*\z" if is_of_a_line else r"[^\s]"
 
 
 def _examples(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
@@ -178,4 +229,5 @@ def _expanded(pattern: str, fragments: Mapping[str, str], where: str) -> str:
             raise InvalidRules(f"{where}: there is no fragment {found[1]!r}")
         return f"(?:{fragments[found[1]]})"
 
-    return _REFERENCE.sub(fragment, pattern)
+    # A character beyond ASCII is several bytes: repeated, it is a group.
+    return _REPEATED.sub(r"(?:\g<0>)", _REFERENCE.sub(fragment, pattern))

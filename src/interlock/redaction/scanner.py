@@ -1,19 +1,17 @@
 """Finds the secrets in bytes, by all rules at once and in linear time.
 
-Two sets of patterns determine in a pass each which rules may match; only those are then searched for. The
-sets count no further than they must (`relax_pattern`), which keeps them small and fast.
+A set of patterns determines in one pass which rules may match; only those are then searched for. The sets
+count no further than to three (`loosened`), which keeps them small and fast.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import re2
 
 from interlock.redaction.candidate import LOOKS_BACK, Check, SecretCandidate
-from interlock.redaction.pattern_parser import PatternNode, count_groups, prefix_pattern, to_source
-from interlock.redaction.prefilters import first_characters, head_pattern, relax_pattern
 from interlock.redaction.re2_engine import (
     MEMORY_OF_A_SET,
     Search,
@@ -22,22 +20,34 @@ from interlock.redaction.re2_engine import (
     make_set_matcher,
     options,
 )
-from interlock.redaction.rule_loader import InvalidRules, RedactionRule
+from interlock.redaction.rule_loader import (
+    InvalidRules,
+    RedactionRule,
+    any_beginning,
+    engine_reason,
+    is_closed,
+)
 
 # A rejected candidate is searched again for matches inside it, unless that would take long.
 _MAX_REJECTED = 256
-# A long text is scanned in blocks, so that a rule that may match in one is not searched for in all. The end
-# of a match that begins in a block is expected within so many bytes behind it; if it is not there, the
-# block is a long one, and it is searched for within many more.
-_BLOCK = 16 * 1024
-_LONG_BLOCK = 256 * 1024
-_BEYOND = 1024
-_FAR_BEYOND = 64 * 1024
-# A longer pattern has more states than its automaton's memory holds, and becomes slow.
-_MAX_TOGETHER = 20_000
+# A long text is scanned in blocks of whole words, so that a rule that may match in one is not searched
+# for in all. The end of a match that begins in a block is expected within so many bytes behind it.
+_BLOCK, _MAX_BLOCK = 16 * 1024, 256 * 1024
+_BEYOND, _MAX_BEYOND = 1024, 64 * 1024
+_WORD_END = re.compile(rb"[ \n]")
+# In a stream, text waits behind the beginning of a possible match: for so many bytes and line ends.
+_WAITING_BYTES, _WAITING_LINES = 512, 4
+# A known value waits longer, since a dump of it is long.
+_WAITING_KNOWN = 4096
+# The longest word that begins a match and has characters beyond ASCII.
+_LONGEST_BEGINNING = 24
+# Characters that a pattern without a beginning may match (`is_closed`).
+_CLOSED_RUN = re.compile(rb"[^\s\x80-\xff]*")
 # A set's automaton has a state for every combination of partial matches. Patterns with many words are so
 # often in the middle of one that they have a set of their own.
 _MANY_WORDS = 350
+_COUNTED = 3
+_COUNT = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(,?)(\d*)\}")
 _NOWHERE = (-1, -1)
 
 
@@ -64,20 +74,70 @@ class _Area:
     reached: int = 0
 
 
-class Scanner:
-    """All rules, compiled. Texts are UTF-8, or bytes of any kind."""
+class RuleSet:
+    """Rules, compiled together."""
 
     def __init__(self, rules: Sequence[RedactionRule]) -> None:
-        ready = [(rule, rule.loose or to_source(relax_pattern(rule.tree))) for rule in rules]
-        ready.sort(key=lambda each: _knows_many_words(each[1]))
+        ready = [(rule, rule.loose or loosened(rule.pattern)) for rule in rules]
+        ready.sort(key=lambda each: len(each[1]) > _MANY_WORDS)
         self._rules = [rule for rule, _ in ready]
-        self._loose = [source for _, source in ready]
-        self._finders: dict[int, _Finder] = {}
-        self._which = self._which_of_all()
+        self._finders: dict[int, CompiledRule] = {}
+        self.which = self._which_of_all([loose for _, loose in ready])
+
+    def finder(self, number: int) -> "CompiledRule":
+        finder = self._finders.get(number)
+        if finder is None:
+            finder = self._finders[number] = CompiledRule(self._rules[number])
+        return finder
+
+    def undecided_from(self, data: bytes, first: int) -> int:
+        """Where the first text begins, at or behind `first`, that more text could complete to a match."""
+        undecided = len(data)
+        if (
+            self._begins is not None
+            and (begin := self._begins(data, _recent(data, first), len(data))[0][0]) >= 0
+        ):
+            undecided = max(first, _run_before(data, begin))
+        if self._unfinished is not None:
+            begin = self._unfinished(data, max(first, len(data) - _WAITING_KNOWN), len(data))[0][0]
+            undecided = min(undecided, begin) if begin >= 0 else undecided
+        return undecided
+
+    @cached_property
+    def _begins(self) -> Search | None:
+        open_rules = (rule for rule in self._rules if not rule.unfinished and not is_closed(rule.pattern))
+        patterns = sorted({rule.begins or any_beginning(rule.pattern) for rule in open_rules})
+        return make_search("|".join(patterns)) if patterns else None
+
+    @cached_property
+    def _unfinished(self) -> Search | None:
+        patterns = [rule.unfinished for rule in self._rules if rule.unfinished]
+        return make_search(rf"(?:{'|'.join(patterns)})\z") if patterns else None
+
+    def _which_of_all(self, loose: Sequence[str]) -> Which:
+        """By two sets: patterns with many words come after the others."""
+        first = sum(len(source) <= _MANY_WORDS for source in loose)
+        if not 0 < first < len(loose):
+            return _which_of(self._rules, loose)
+        few = _which_of(self._rules[:first], loose[:first])
+        many = _which_of(self._rules[first:], loose[first:])
+
+        def which(data: bytes) -> list[int]:
+            hits, more = few(data), many(data)
+            return [*hits, *(first + hit for hit in more)] if more else hits
+
+        return which
+
+
+class Scanner:
+    """Several sets of rules. Texts are UTF-8, or bytes of any kind."""
+
+    def __init__(self, *sets: RuleSet) -> None:
+        self._sets = sets
 
     def may_contain_secret(self, data: bytes) -> bool:
         """False if there is certainly no secret."""
-        return bool(self._which(data))
+        return any(rules.which(data) for rules in self._sets)
 
     def find(self, data: bytes, start: int = 0) -> list[SecretMatch]:
         """Every secret from `start` on, sorted; those of different rules may overlap."""
@@ -86,107 +146,43 @@ class Scanner:
     def scan_with_rejected(self, data: bytes, start: int = 0) -> list[SecretMatch]:
         """The same with rejected candidates: cut there, a text would be scanned differently."""
         found: list[SecretMatch] = []
-        reached: dict[int, int] = {}
+        reached: dict[tuple[int, int], int] = {}
         end = start
         while (begin := end) < len(data):
-            end, limit, hits = self._block(data, begin)
-            for hit in hits:
-                area = _Area(max(begin, reached.get(hit, 0)), end, limit)
-                found += self._finder(hit).find(data, area)
-                reached[hit] = area.reached
+            end = _word_end(data, begin + _BLOCK, begin + _MAX_BLOCK)
+            limit = _word_end(data, end + _BEYOND, end + _MAX_BEYOND)
+            # With the byte before it, which decides where a word begins.
+            part = data[max(begin - 1, 0) : limit]
+            for number, rules in enumerate(self._sets):
+                for hit in rules.which(part):
+                    area = _Area(max(begin, reached.get((number, hit), 0)), end, limit)
+                    found += rules.finder(hit).find(data, area)
+                    reached[number, hit] = area.reached
         return sorted(found, key=lambda each: (each.begin, each.end)) if len(found) > 1 else found
 
-    @cached_property
-    def _trees(self) -> list[PatternNode]:
-        return [relax_pattern(rule.tree) for rule in self._rules]
-
-    @cached_property
-    def heads(self) -> Which:
-        """Where it finds nothing, nothing matches, and only the last word can still become a match."""
-        return _which_of(self._rules, (to_source(head_pattern(tree)) for tree in self._trees))
-
-    @cached_property
-    def first_characters_pattern(self) -> re.Pattern[str]:
-        """Where it finds nothing, no match can begin; in ASCII it always does."""
-        found = [first_characters(tree) for tree in self._trees]
-        known = sorted(set().union(*(each for each in found if each is not None)))
-        is_known = None not in found
-        return re.compile(f"[\\x00-\\x7f{''.join(map(re.escape, known))}]" if is_known else "")
-
-    def unfinished_from(self, data: bytes, start: int) -> int:
-        """Where the first text begins, at or behind `start`, that more text could complete to a match."""
-        first = end = len(data)
-        for search in self._unfinished:
-            begin = search(data, start, end)[0][0]
-            if -1 < begin < first:
-                first = begin
-        return max(start, _whole(data, first, 0)[0])
-
-    def _block(self, data: bytes, begin: int) -> tuple[int, int, list[int]]:
-        """The end of the block that begins here, the limit of its matches, and the rules that may match."""
-        end = min(begin + _BLOCK, len(data))
-        limit = min(end + _BEYOND, len(data))
-        # With the byte before it, which decides where a word begins.
-        before = max(begin - 1, 0)
-        part = data[before:limit]
-        hits = self._which(part)
-        if limit < len(data) and self._is_open(part, begin - before, end - before, hits):
-            # Looking far from many small blocks would read the same text many times.
-            end = min(begin + _LONG_BLOCK, len(data))
-            limit = min(end + _FAR_BEYOND, len(data))
-            hits = self._which(data[before:limit])
-        return end, limit, hits
-
-    def _is_open(self, data: bytes, begin: int, end: int, hits: list[int]) -> bool:
-        """Whether more text could complete a match that begins before `end`."""
-        # The check is slow in one long word, and slower than looking far where no rule may match.
-        return (not hits and last_word(data) < end) or self.unfinished_from(data, begin) < end
-
-    @cached_property
-    def _unfinished(self) -> list[Search]:
-        groups: list[list[str]] = []
-        # As few as possible, since each is a pass: long ones first, short ones where there is room.
-        for beginnings in sorted(map(prefix_pattern, self._trees), key=len, reverse=True):
-            room = _MAX_TOGETHER - len(beginnings)
-            group = next((group for group in groups if sum(map(len, group)) <= room), None)
-            if group is None:
-                groups.append(group := [])
-            group.append(beginnings)
-        return [make_search(f"(?:{'|'.join(group)})\\z") for group in groups]
-
-    def _which_of_all(self) -> Which:
-        """By two sets: patterns with many words come after the others."""
-        first = sum(not _knows_many_words(source) for source in self._loose)
-        if not 0 < first < len(self._loose):
-            return _which_of(self._rules, self._loose)
-        few = _which_of(self._rules[:first], self._loose[:first])
-        many = _which_of(self._rules[first:], self._loose[first:])
-
-        def which(data: bytes) -> list[int]:
-            hits, more = few(data), many(data)
-            return [*hits, *(first + hit for hit in more)] if more else hits
-
-        return which
-
-    def _finder(self, number: int) -> "_Finder":
-        finder = self._finders.get(number)
-        if finder is None:
-            finder = self._finders[number] = _Finder(self._rules[number])
-        return finder
+    def undecided_from(self, data: bytes, first: int) -> int:
+        """Where the text begins that a stream holds back: what more text could complete to a match."""
+        word = undecided = last_word(data, len(data))
+        if not data[word:].isascii():
+            undecided = min(_run_before(data, len(data)), max(len(data) - _LONGEST_BEGINNING, word))
+        if undecided <= first:
+            return first
+        for rules in self._sets:
+            undecided = min(undecided, rules.undecided_from(data, first))
+        return max(first, _whole(data, undecided, 0)[0])
 
 
-class _Finder:
+class CompiledRule:
     """One rule, compiled."""
 
     def __init__(self, rule: RedactionRule) -> None:
-        tree = rule.tree
-        self._groups = count_groups(tree)
         self._check: Check | None = rule.check
         try:
-            self._pattern = re2.compile(to_source(tree, catching=True).encode(), options(catching=True))
+            self._pattern = re2.compile(rule.pattern.encode(), options(catching=True))
+            self._groups: int = self._pattern.groups
             self._after = re2.compile(rule.after.encode(), options()) if rule.after else None
         except re2.error as error:
-            raise InvalidRules(f"rule {rule.id}: {_said(error)}") from None
+            raise InvalidRules(f"rule {rule.id}: {engine_reason(error)}") from None
 
     def find(self, data: bytes, area: "_Area") -> Iterator[SecretMatch]:
         """The matches that begin in the area. One that reaches its limit is followed to its end."""
@@ -221,23 +217,57 @@ class _Finder:
         return self._check is None or self._check(SecretCandidate(data, start, begin, end))
 
 
-def _which_of(rules: Iterable[RedactionRule], sources: Iterable[str]) -> Which:
+def _which_of(rules: Sequence[RedactionRule], sources: Sequence[str]) -> Which:
+    if not sources:
+        return lambda _: []
     patterns = re2.Set.SearchSet(options(memory=MEMORY_OF_A_SET))
     for rule, source in zip(rules, sources, strict=True):
         try:
             patterns.Add(source.encode())
         except re2.error as error:
-            raise InvalidRules(f"rule {rule.id}: {_said(error)}") from None
+            raise InvalidRules(f"rule {rule.id}: {engine_reason(error)}") from None
     return make_set_matcher(patterns)
 
 
-def _knows_many_words(source: str) -> bool:
-    return len(source) > _MANY_WORDS
+def loosened(pattern: str) -> str:
+    """A pattern that matches wherever this one does, with far fewer states: it counts to three at most."""
+
+    def counted(found: re.Match[str]) -> str:
+        least, comma, most = found.groups()
+        if least is None or (not comma and int(least) <= _COUNTED):
+            return found[0]
+        return f"{{{min(int(least), _COUNTED)},{most if most and int(most) <= _COUNTED else ''}}}"
+
+    return _COUNT.sub(counted, pattern)
 
 
-def last_word(data: bytes) -> int:
-    """The offset of the last word."""
-    return max(data.rfind(b" "), data.rfind(b"\n")) + 1
+def last_word(data: bytes, end: int) -> int:
+    """The offset of the last word before an offset."""
+    return max(data.rfind(b" ", 0, end), data.rfind(b"\n", 0, end)) + 1
+
+
+def _run_before(data: bytes, end: int) -> int:
+    """Where the run of ASCII characters without white space begins that ends at an offset."""
+    at = last_word(data, end)
+    run = _CLOSED_RUN.match(data[at:end][::-1])
+    return end - (run.end() if run else 0)
+
+
+def _word_end(data: bytes, least: int, most: int) -> int:
+    if least >= len(data):
+        return len(data)
+    found = _WORD_END.search(data, least, most)
+    return found.start() if found else min(most, len(data))
+
+
+def _recent(data: bytes, first: int) -> int:
+    """Where the last lines begin, of so many bytes at most."""
+    begin, line = max(first, len(data) - _WAITING_BYTES), len(data)
+    for _ in range(_WAITING_LINES + 1):
+        line = data.rfind(b"\n", begin, line)
+        if line < 0:
+            return begin
+    return line + 1
 
 
 def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
@@ -247,26 +277,3 @@ def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
     while end < len(data) and data[end] & 0xC0 == 0x80:
         end += 1
     return start, end
-
-
-def check_examples(rule: RedactionRule) -> None:
-    """Refuse a rule whose examples do not hold, cut anywhere."""
-    # First by itself, since a set does not report what is wrong.
-    _Finder(rule)
-    scanner = Scanner([rule])
-    for pieces in rule.must:
-        data = "".join(pieces).encode()
-        if not scanner.find(data):
-            raise InvalidRules(f"rule {rule.id} does not match its example {_shown(pieces)}")
-    for text in rule.must_not:
-        if scanner.find(text.encode()):
-            raise InvalidRules(f"rule {rule.id} matches its counter-example {text!r}")
-
-
-def _said(error: Exception) -> str:
-    reason = error.args[0] if error.args else error
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-
-
-def _shown(pieces: tuple[str, ...]) -> str:
-    return f"{''.join(pieces)[:12]!r}…"

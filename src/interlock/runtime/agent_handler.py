@@ -12,6 +12,7 @@ from interlock.db.leases import Lease
 from interlock.runtime.live_stream import LiveStream
 from interlock.runtime.task_handler import DoneOutcome, FailedOutcome, TaskOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task
+from interlock.runtime.tasks import TaskService
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
 
@@ -19,10 +20,13 @@ _log = StructuredLogger(__name__)
 
 
 class AgentHandler:
-    def __init__(self, loop: AgentLoop, live: LiveStream, sessions: SessionManager) -> None:
+    def __init__(
+        self, loop: AgentLoop, live: LiveStream, sessions: SessionManager, tasks: TaskService
+    ) -> None:
         self._loop = loop
         self._live = live
         self._sessions = sessions
+        self._tasks = tasks
 
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
         try:
@@ -58,6 +62,7 @@ class AgentHandler:
             is_held=lease.is_held,
             attempt=task.attempts,
             who=task.who,
+            take_steering=lambda before: self._tasks.take_steering(task, lease, before),
         )
         outcome: TaskOutcome = FailedOutcome("the agent ended without an answer")
         async with aclosing(self._loop.handle_message(task.session_id, None, assignment)) as events:

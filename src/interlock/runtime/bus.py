@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, Protocol
 
 import orjson
@@ -35,9 +36,16 @@ class CancelRequested:
     session_id: str
 
 
+class TextPart(StrEnum):
+    """Of which text of a turn. The reasoning comes before the answer."""
+
+    reasoning = "reasoning"
+    answer = "answer"
+
+
 @dataclass(frozen=True, slots=True)
 class TextAppended:
-    """Text of the current answer, before it is stored. `offset` is its position in the turn's text.
+    """Text of the current turn, before it is stored. `offset` is its position in that part.
 
     One with offset 0 begins the text anew, or repeats all of it for a process that missed the beginning.
     """
@@ -47,13 +55,16 @@ class TextAppended:
     turn: int
     offset: int
     text: str
+    part: TextPart = TextPart.answer
+    # How long the model reasoned, once that is over.
+    duration_ms: int = 0
     # Another process sent it.
     is_remote: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ResyncRequested:
-    """A process missed the beginning of this session's answer; its producer must send it whole."""
+    """A process missed the beginning of this session's turn; its producer must send it whole."""
 
     session_id: str
 
@@ -108,7 +119,7 @@ SESSION_CHANGES = frozenset(
         *("session.created", "session.renamed", "session.archived", "session.deleted"),
         *("session.mode_changed", "session.model_changed"),
         *("task.queued", "task.started", "task.waiting", "task.requeued"),
-        *("task.finished", "task.cancelled"),
+        *("task.finished", "task.cancelled", "task.steered"),
         *("run.started", "run.paused", "run.resumed", "run.stopped", "run.finished"),
     }
 )
@@ -117,7 +128,7 @@ _LOCAL_FIELDS = frozenset({"is_remote", "events"})
 _SENT_FIELDS = {
     kind: tuple(name for name in kind.__slots__ if name not in _LOCAL_FIELDS) for kind in _NAMES
 }
-_NUMBERS = frozenset({"offset", "seq", "turn"})
+_NUMBERS = frozenset({"offset", "seq", "turn", "duration_ms"})
 # Generated ids contain nothing else. Messages on the bus are untrusted.
 _IDENTITY = re.compile("[!-~]{1,64}")
 
@@ -139,12 +150,16 @@ def decode_message(line: bytes) -> BusMessage | None:
     if len(values) != len(fields) or not all(map(_fits, fields, values)):
         return None
     message = kind(*values)
-    return replace(message, is_remote=True) if isinstance(message, TextAppended) else message
+    if isinstance(message, TextAppended):
+        return replace(message, part=TextPart(message.part), is_remote=True)
+    return message
 
 
 def _fits(field_name: str, value: object) -> bool:
     if field_name in _NUMBERS:
         return type(value) is int and value >= 0
+    if field_name == "part":
+        return value in list(TextPart)
     return isinstance(value, str) and (field_name == "text" or _IDENTITY.fullmatch(value) is not None)
 
 

@@ -1,6 +1,7 @@
 """Messages waiting for a slow bus, merged where possible."""
 
 import asyncio
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from interlock.runtime.bus import BusMessage, TextAppended
@@ -60,20 +61,18 @@ def _joined(before: BusMessage, piece: TextAppended) -> TextAppended | None:
     """Both as one, if the second continues the first."""
     if (
         not isinstance(before, TextAppended)
-        or (before.task_id, before.turn) != (piece.task_id, piece.turn)
+        or (before.task_id, before.turn, before.part) != (piece.task_id, piece.turn, piece.part)
         or before.offset + len(before.text) != piece.offset
         or len(before.text) + len(piece.text) > MAX_PIECE_CHARS
     ):
         return None
-    return TextAppended(
-        piece.session_id, piece.task_id, piece.turn, before.offset, before.text + piece.text
-    )
+    return replace(piece, offset=before.offset, text=before.text + piece.text)
 
 
 def _parts(piece: TextAppended) -> list[BusMessage]:
     cuts = range(0, max(len(piece.text), 1), MAX_PIECE_CHARS)
     return [
-        TextAppended(piece.session_id, piece.task_id, piece.turn, piece.offset + cut, part)
+        replace(piece, offset=piece.offset + cut, text=part)
         for cut in cuts
         if (part := piece.text[cut : cut + MAX_PIECE_CHARS]) or not cut
     ]

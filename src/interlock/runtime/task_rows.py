@@ -21,6 +21,7 @@ from interlock.log.task_events import (
     TaskQueued,
     TaskRequeued,
     TaskStarted,
+    TaskSteered,
     TaskWaiting,
 )
 
@@ -124,6 +125,17 @@ CANCEL = "UPDATE tasks SET status = 'cancelled' WHERE id = ? AND status IN ('que
 REQUEST_CANCEL = """
 UPDATE tasks SET cancel_requested_us = ?
 WHERE id = ? AND status = 'running' AND cancel_requested_us IS NULL
+"""
+
+# The messages behind a session's first task, with the event that queued each: it follows its message.
+QUEUED_BEHIND = """
+SELECT t.id, e.facts FROM tasks t JOIN events e ON e.stream = t.session_id AND e.seq = t.message_seq + 1
+WHERE t.session_id = ? AND t.status = 'queued' AND t.attempts = 0 ORDER BY t.message_seq
+"""
+# A message that is cancelled, or whose task is to stop, is not given to it.
+STEER = """
+UPDATE tasks SET status = 'done' WHERE id = ? AND status = 'queued' AND EXISTS (
+    SELECT 1 FROM tasks w WHERE w.id = ? AND w.status = 'running' AND w.cancel_requested_us IS NULL)
 """
 
 # Locked until the commit: a revocation comes before what the credential starts, and refuses it, or after it
@@ -232,6 +244,12 @@ def find_task(connection: DbConnection, task_id: str, session_id: str) -> Task |
     return read_task(connection, task_id)
 
 
+def steered_task(found: Sequence[Row]) -> str:
+    """The task that a message sent now can steer, from the rows of `FIRST_OPEN`: one that has begun."""
+    task = task_from_row(found[0]) if found else None
+    return task.id if task is not None and task.attempts else ""
+
+
 def first_runnable(found: Sequence[Row]) -> Task | None:
     """The task to run now, from the rows of `FIRST_OPEN`."""
     task = task_from_row(found[0]) if found else None
@@ -304,6 +322,8 @@ def _changes(row: ProjectedRow, event: Event, header: EventHeader) -> ProjectedR
 
 def _end(row: ProjectedRow, event: Event, header: EventHeader) -> ProjectedRow:
     match event:
+        case TaskSteered():
+            return {"status": TaskStatus.done.value, "ended_us": header.time_us}
         case TaskFinished(status=status, reason=reason):
             return {"status": status, "reason": reason or None, "ended_us": header.time_us}
         case TaskCancelled() | TaskCancelRequested():
@@ -333,7 +353,7 @@ TASKS = Projection(
     columns=_COLUMNS[1:],
     kinds=(
         *(TaskQueued, TaskStarted, TaskWaiting, TaskRequeued, TaskCancelRequested, TaskFinished),
-        *(TaskCancelled, AskUserAnswered, AskUserExpired, SessionModeChanged),
+        *(TaskCancelled, TaskSteered, AskUserAnswered, AskUserExpired, SessionModeChanged),
     ),
     rows_of=_rows_of,
     evolve=_evolve,

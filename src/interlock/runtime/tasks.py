@@ -5,7 +5,10 @@ changes are serialised. A worker's changes are fenced by its lease.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import orjson
 
 from interlock.config.modes import ToolMode, stricter
 from interlock.core.errors import (
@@ -28,6 +31,7 @@ from interlock.log.task_events import (
     TaskQueued,
     TaskRequeued,
     TaskStarted,
+    TaskSteered,
     TaskWaiting,
 )
 from interlock.log.writer import EventLog, Transaction
@@ -42,9 +46,11 @@ from interlock.runtime.task_rows import (
     IS_NOT_REVOKED,
     OPEN_TASKS,
     QUESTION_STATUS,
+    QUEUED_BEHIND,
     READ_SHOWN,
     REQUEST_CANCEL,
     SESSION_OF,
+    STEER,
     Task,
     TaskStatus,
     find_task,
@@ -52,11 +58,12 @@ from interlock.runtime.task_rows import (
     list_statement,
     new_task_id,
     read_task,
+    steered_task,
     stored_mode,
     task_from_row,
 )
 from interlock.sessions.manager import SessionManager
-from interlock.sessions.models import Role, SessionKind, title_from_message
+from interlock.sessions.models import Message, Role, SessionKind, title_from_message
 from interlock.sessions.storable_message import StorableMessage, require_session
 from interlock.sessions.transcript import read_message
 from interlock.workflow import engine
@@ -124,14 +131,20 @@ class TaskService:
         credential_id: str | None = None,
         scope: EventScope = NO_SCOPE,
         task_id: str | None = None,
+        steer: bool = False,
     ) -> Task:
         """Queue a message as a task. Open questions of the session are closed.
+
+        With `steer`, the task at work gets it before its next turn, as part of its request; if none is at
+        work, or it ends before that, the message is a task like any other.
 
         With a `task_id` of the caller, a message sent again because its arrival is unknown is still one
         task: the existing one is returned.
         """
         draft = self._checked_draft(content, task_id)
-        return await self._put(session_id, draft, who, scope, credential_id=credential_id, task_id=task_id)
+        return await self._put(
+            session_id, draft, who, scope, credential_id=credential_id, task_id=task_id, steer=steer
+        )
 
     async def put_in_new_session(
         self,
@@ -274,6 +287,34 @@ class TaskService:
 
         return await self._events.transact(lease.stream, work, token=lease.token)
 
+    async def take_steering(
+        self, task: Task, lease: Lease, before: Callable[[], Awaitable[None]]
+    ) -> list[Message]:
+        """The messages that are to steer this task, in order. Their own tasks have ended then.
+
+        `before` is awaited if there are any, so that what the task did until now is stored first.
+        """
+        rows = await self._database.fetch(QUEUED_BEHIND, (task.session_id,))
+        wanted = [identity for identity, facts in rows if orjson.loads(facts).get("steers") == task.id]
+        if not wanted:
+            return []
+        await before()
+
+        def work(transaction: Transaction) -> list[Message]:
+            transaction.next_seq()
+            connection, messages = transaction.connection, []
+            for identity in wanted:
+                if not connection.change(STEER, (identity, task.id)):
+                    continue
+                steering = read_task(connection, identity)
+                event = TaskSteered(task_id=identity, into=task.id, message_seq=steering.message_seq)
+                transaction.record(event, steering.scope)
+                message = read_message(connection, task.session_id, steering.message_seq)
+                messages += [replace(message, is_steering=True)] if message is not None else []
+            return messages
+
+        return await self._events.transact(lease.stream, work, token=lease.token)
+
     async def wait(self, task_id: str, question_id: str, lease: Lease) -> Task:
         """Park the task until its question is closed; if it already is, queue it again."""
 
@@ -366,6 +407,7 @@ class TaskService:
         mode: ToolMode,
         credential_id: str | None,
         retry_of: str | None = None,
+        steers: str = "",
     ) -> Task:
         require_session(transaction.connection, session_id)
         event = TaskQueued(
@@ -375,6 +417,7 @@ class TaskService:
             mode=mode.value,
             credential_id=credential_id or "",
             retry_of=retry_of or "",
+            steers=steers,
         )
         transaction.record(event, scope)
         return read_task(transaction.connection, task_id)
@@ -399,6 +442,7 @@ class TaskService:
         credential_id: str | None,
         retry_of: str | None = None,
         task_id: str | None = None,
+        steer: bool = False,
     ) -> Task:
         work = self.putting(
             session_id,
@@ -408,6 +452,7 @@ class TaskService:
             credential_id=credential_id,
             retry_of=retry_of,
             task_id=task_id,
+            steer=steer,
         )
         task = await self._events.transact(session_id, work)
         self._bus.publish(WorkAvailable(session_id))
@@ -423,6 +468,7 @@ class TaskService:
         credential_id: str | None = None,
         retry_of: str | None = None,
         task_id: str | None = None,
+        steer: bool = False,
     ) -> Callable[[Transaction], Task]:
         """Return a function that queues a message within a transaction.
 
@@ -452,6 +498,7 @@ class TaskService:
                 mode=mode,
                 credential_id=credential_id,
                 retry_of=retry_of,
+                steers=steered_task(connection.query(FIRST_OPEN, (session_id,))) if steer else "",
             )
 
         return work

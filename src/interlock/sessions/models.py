@@ -80,6 +80,8 @@ class Message:
     tool_call_id: str | None = None
     # An assistant's, if its model gave any.
     reasoning: Reasoning | None = None
+    # A person's, given to a task at work: it continues the request before it.
+    is_steering: bool = False
 
 
 def title_from_message(words: str) -> str:

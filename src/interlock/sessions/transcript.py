@@ -2,14 +2,17 @@
 
 A message may arrive while an earlier task still runs, and is stored before that task's last messages. A
 model gets the messages of each task together, in the order of the tasks, and none of those queued behind
-the running task.
+the running task. A message that steered a task stands where that task got it.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
+from operator import itemgetter
 
 import orjson
 
 from interlock.db.driver import DbConnection, Row
+from interlock.log.event import IS_MILESTONE
 from interlock.log.kinds import IS_MESSAGE, merge_payload
 from interlock.log.read import FROM_TASK
 from interlock.log.task_events import TurnCompletedEvent
@@ -29,6 +32,9 @@ SELECT seq, kind, facts, content, time_us, task {FROM_TASK} AND {IS_MESSAGE} AND
 """
 READ_MESSAGE = f"{_MESSAGES} AND seq = ?"
 NO_LIMIT = 2**62
+READ_STEERED = f"""
+SELECT seq, facts FROM events WHERE stream = ? AND kind = 'task.steered' AND {IS_MILESTONE} ORDER BY +seq
+"""  # noqa: S608 - a constant
 
 IS_RUN = "SELECT 1 FROM sessions WHERE id = ? AND kind = 'run'"
 
@@ -71,10 +77,18 @@ def read_messages_through_task(
         return in_call_order(map(_message, rows))
     rows = [row for row in rows if not is_subtask(row[-1])]
     places: dict[str, int] = {}
-    placed = [(_place(row, places), row) for row in rows]
+    steered = _read_steered(connection, session_id)
+    placed = []
+    for row in rows:
+        place, seq, message = _place(row, places), int(row[0]), _message(row)
+        if (steering := steered.get(seq)) is not None:
+            into, at_seq = steering
+            placed.append((places.get(into, place), at_seq, replace(message, is_steering=True)))
+        else:
+            placed.append((place, seq, message))
     last = places.get(task, 0)
-    told = sorted((place, row[0], row) for place, row in placed if place <= last)
-    return in_call_order(_message(row) for _place_, _seq, row in told)
+    told = sorted((each for each in placed if each[0] <= last), key=itemgetter(0, 1))
+    return in_call_order(message for _place_, _seq, message in told)
 
 
 def read_message(connection: DbConnection, session_id: str, seq: int) -> Message | None:
@@ -103,6 +117,13 @@ def in_call_order(messages: Iterable[Message]) -> list[Message]:
         elif results.pop(message.tool_call_id, None) is not None:
             ordered.append(message)
     return ordered
+
+
+def _read_steered(connection: DbConnection, session_id: str) -> dict[int, tuple[str, int]]:
+    """By the number of each message that steered a task: which one, and where it got it."""
+    rows = connection.query(READ_STEERED, (session_id,))
+    events = [(int(seq), merge_payload(facts, None)) for seq, facts in rows]
+    return {event["message_seq"]: (event["into"], seq) for seq, event in events}
 
 
 def _place(row: Row, places: dict[str, int]) -> int:

@@ -58,7 +58,7 @@ class AgentRuntime:
         runtime, given = self.runtime, self.runtime.settings.worker
         return Worker(
             new_worker_name(),
-            AgentHandler(self.loop, self.live, self.runtime.sessions),
+            AgentHandler(self.loop, self.live, self.runtime.sessions, self.tasks),
             log=runtime.log,
             tasks=self.tasks,
             backlog=self.backlog,
@@ -77,7 +77,7 @@ class AgentRuntime:
         """Works on a single session that the caller holds."""
         given = self.runtime.settings.worker
         return SessionRunner(
-            AgentHandler(self.loop, self.live, self.runtime.sessions),
+            AgentHandler(self.loop, self.live, self.runtime.sessions, self.tasks),
             log=self.runtime.log,
             tasks=self.tasks,
             backlog=self.backlog,

@@ -234,7 +234,7 @@ def open_runtime(
             FileServices(redactor, write_services, rg),
             ShellServices(sandbox.backend, bash, redactor, outputs, JobLimits(), log),
             ImageServices(images if isinstance(images, ImageEndpoint) else None, redactor, write_services),
-            memory_services(settings.workspace_dir, database, redactor),
+            memory_services(settings.workspace_dir, settings.state_dir, database, redactor),
             runs,
             delegation,
         )

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -11,6 +12,7 @@ from interlock.config.settings import Settings
 from interlock.core.errors import ConfigurationError
 from interlock.db.database import Database
 from interlock.log.writer import EventLog
+from interlock.memory.authorship import AuthorLines, NoteAuthor
 from interlock.memory.index import MemoryIndex
 from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.note_writer import NoteWriter
@@ -53,7 +55,7 @@ def build_registry(
         files or _no_files(),
         shell or _no_shell(),
         images or _no_images(),
-        memory or MemoryServices(None, None),
+        memory or MemoryServices(None, None, None),
         questions,
         steps,
         delegation or SubtaskRunnerSlot(),
@@ -84,11 +86,32 @@ def tool_names(registry: ToolRegistry) -> frozenset[str]:
     return frozenset(entry.tool.name for entry in registry) | frozenset(registry.aliases())
 
 
-def memory_services(workspace: Path, database: Database, redactor: Redactor) -> MemoryServices:
+# A credential sends tasks through the gateway only; without one, the session says how it was opened.
+AUTHOR = """
+SELECT s.agent, t.who, CASE
+    WHEN t.credential_id IS NOT NULL THEN 'gateway'
+    WHEN substr(t.who, 1, 9) = 'telegram:' THEN 'telegram'
+    ELSE s.opened_by END
+FROM sessions s LEFT JOIN tasks t ON t.session_id = s.id AND t.id = ? WHERE s.id = ?
+"""
+
+
+def memory_services(
+    workspace: Path, state_dir: Path, database: Database, redactor: Redactor
+) -> MemoryServices:
     """The notes of a workspace. Nothing is created, read or indexed before it is used."""
     folder = NoteDirectory(workspace / "memory")
-    index = MemoryIndex(database, folder, redactor.text)
-    return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
+    authors = AuthorLines(state_dir / "note-authors.key")
+    machine = "" if database.config.is_sqlite else socket.gethostname()
+    index = MemoryIndex(state_dir, folder, redactor.text, authors, database.reserve, machine)
+
+    def author(session_id: str, task_id: str | None) -> NoteAuthor:
+        with database.reading() as connection:
+            rows = connection.query(AUTHOR, (task_id or "", session_id))
+        agent, person, channel = rows[0] if rows else ("", "", "")
+        return NoteAuthor(agent=agent or "", person=person or "", channel=channel, task=task_id or "")
+
+    return MemoryServices(MemorySearch(index), NoteWriter(folder, redactor.text, authors), author)
 
 
 def open_mcp(

@@ -147,7 +147,7 @@ async def test_one_that_always_breaks_fails_and_is_not_stored(harness, server):
     fault = SHOWN.then(DropConnection())
     await failed(harness, server, fault, times=3, CONTROL_MAX_RETRIES="2")
     assert harness.only("retry.exhausted")["attempts"] == 3
-    assert len(harness.events("turn.discarded")) == 2
+    assert len(harness.events("turn.discarded")) == 3
     assert [message["role"] for message in harness.messages()] == ["user"]
 
 
@@ -173,6 +173,30 @@ async def test_the_next_model_of_a_chain_answers_in_the_place_of_one_that_fails(
     assert harness.only("model.fallback")["to_model"] == "double-2"
     assert harness.only("turn.completed")["model"] == "double-2"
     harness.assert_sound()
+
+
+async def test_the_same_model_at_another_provider_has_a_circuit_of_its_own(harness, server):
+    pytest.importorskip("pydantic_ai", reason="the extra `providers` is not installed")
+    from tests.integration.models.test_pydantic_ai import KEY as OTHER_KEY
+    from tests.integration.models.test_pydantic_ai import WORDS, Provider
+
+    server.add(refused(500, "down"))
+    async with Provider(200, "text/event-stream", WORDS) as address:
+        harness.variables |= {
+            "MODEL": "openai:double-1",
+            "MODELS": "openai:double-1 > anthropic:double-1",
+            "ANTHROPIC_API_KEY": OTHER_KEY,
+            "ANTHROPIC_BASE_URL": address,
+            "CONTROL_CIRCUIT_FAILURES": "1",
+        }
+        ran = await harness.execute("hello", mode="chat_safe")
+    assert ran.stdout == "Let me look.\n"
+    assert harness.only("circuit.opened")["model"] == "double-1"
+    # It is not waited for.
+    assert harness.events("retry.scheduled") == []
+    fallback = harness.only("model.fallback")
+    assert (fallback["from_model"], fallback["to_model"]) == ("double-1", "double-1")
+    assert harness.only("turn.completed")["model"] == "double-1"
 
 
 async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(harness, server):

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.page.judges import serious, sticks_out
 from tests.harness.browser import (
     SERVER_AWAY,
     begin,
@@ -16,7 +17,8 @@ from tests.harness.browser import (
     task,
     texts,
 )
-from tests.harness.scripted_model import Gate, called, held, said
+from tests.harness.model_answers import DropConnection
+from tests.harness.scripted_model import Gate, called, held, held_back, said
 
 # So that a new process does not wait long for what a dead one held.
 LEASE_SECONDS = "4"
@@ -110,7 +112,7 @@ def test_messages_that_come_while_it_works_are_queued(page, model):
     second = model.plays("The second of two", said("Done with the second."))
     begin(page, first)
     expect(task(page, first).get_by_text("Working…")).to_be_visible()
-    expect(page.get_by_text("New messages are queued.")).to_be_visible()
+    expect(page.get_by_text("New messages are queued")).to_be_visible()
     waiting = say(page, second)
     expect(waiting.get_by_text(re.compile("Queued behind 1 task"))).to_be_visible()
     gate.set()
@@ -197,3 +199,80 @@ def test_a_network_that_swallows_everything_for_a_while_is_tried_again(server, e
 
 def open_to(socket):
     socket.connect_to_server()
+
+
+def test_reasoning_is_folded_live_and_after_a_reload_and_has_its_time(server, page, enter, model):
+    gate, end = Gate(), Gate()
+    thoughts = [{"reasoning_content": text} for text in ("First I look at ", "the clock.")]
+    message = model.plays("Think about noon", held(thoughts[0], gate, thoughts[1], FIRST, end))
+    thinking = begin(page, message)
+    folded = thinking.get_by_role("group")
+    expect(folded).to_have_count(1)
+    expect(folded).to_have_text(re.compile("Reasoning…"))
+    expect(thinking.get_by_text("First I look at")).to_be_hidden()
+    folded.locator("summary").press("Enter")
+    expect(thinking.get_by_text("First I look at")).to_be_visible()
+    assert serious(page) == []
+    page.reload()
+    expect(folded).to_have_text(re.compile(r"Reasoning…\s+First I look at"))
+    other = enter(server, f"#/chat/{session_id(page)}", locale="zh-CN")
+    expect(other.get_by_role("article").get_by_role("group")).to_have_text(re.compile("正在推理…"))
+    gate.set()
+    expect(thinking.get_by_text(FIRST[:40])).to_be_visible()
+    # Its time is known before its answer is whole.
+    expect(folded).to_have_text(re.compile("Reasoned for [0-9.]+ m?s"))
+    end.set()
+    is_done(thinking)
+    expect(other.get_by_role("article").get_by_role("group")).to_have_text(re.compile("推理用时"))
+    for _ in range(2):
+        expect(folded).to_have_text(re.compile(r"Reasoned for .*\s+First I look at the clock\."))
+        expect(thinking.get_by_text("First I look at the clock.")).to_be_hidden()
+        page.reload()
+
+
+def test_reasoning_that_breaks_off_is_taken_back(page, model):
+    broken = held({"reasoning_content": "A wrong idea"}, DropConnection())
+    message = model.plays("Think twice", [broken, held({"reasoning_content": "A good idea"}, "Yes.")])
+    is_done(telling := begin(page, message))
+    expect(telling.get_by_role("group")).to_have_count(1)
+    expect(telling.get_by_role("group")).to_have_text(re.compile(r"Reasoned for .*\s+A good idea\s*$"))
+
+
+@pytest.mark.parametrize("how", ["Control+Enter", "button", "/steer"])
+def test_a_message_steers_the_running_task_and_stands_within_it(server, page, enter, model, how):
+    gate, words = Gate(), f"Turn left by {how}"
+    message = model.plays(f"Walk on by {how}", held_back(gate, called(("current_time", {}))))
+    model.plays(words, said("Left it is."))
+    walking = begin(page, message)
+    expect(page.get_by_role("button", name="Steer", exact=True)).to_be_visible()
+    composer(page).fill(f"/steer {words}" if how == "/steer" else words)
+    if how == "button":
+        assert serious(page) == []
+        page.set_viewport_size({"width": 320, "height": 640})
+        assert sticks_out(page) == []
+        assert composer(page).bounding_box()["width"] > 200
+        page.get_by_role("button", name="Steer", exact=True).click()
+    else:
+        composer(page).press(how if how != "/steer" else "Enter")
+    waiting = task(page, words)
+    expect(waiting.get_by_text("The running task gets this at its next turn")).to_be_visible()
+    other = enter(server, f"#/chat/{session_id(page)}")
+    expect(task(other, words)).to_have_count(1)
+    gate.set()
+    for window in (page, other):
+        is_done(task(window, message))
+        expect(window.get_by_label("Task", exact=True)).to_have_count(1)
+    for _ in range(2):
+        shown = walking.inner_text()
+        places = [shown.index(part) for part in (message, "Get the time", words, "Left it is.")]
+        assert places == sorted(places)
+        page.reload()
+        is_done(walking)
+
+
+def test_without_a_running_task_there_is_nothing_to_steer(page, model):
+    is_done(begin(page, model.plays("Be quick", said("Done."))))
+    expect(page.get_by_role("button", name="Steer", exact=True)).to_have_count(0)
+    composer(page).fill(model.plays("And again", said("Done again.")))
+    composer(page).press("Control+Enter")
+    is_done(task(page, "And again"))

@@ -8,6 +8,9 @@ from decimal import Decimal
 from interlock.agent.budget import Price, PriceTable
 from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.events import RetryAnnounced, TaskEnded, TextDelta, TurnCompleted
+from interlock.log.hash_chain import now_us
+from interlock.log.stats import read_stats
+from interlock.log.usage import read_session_usage
 from interlock.models.provider import (
     ModelError,
     ModelFault,
@@ -72,7 +75,12 @@ async def test_an_answer_that_breaks_off_is_asked_for_again_and_takes_the_place_
     assert shown(events) == "The whole answer."
     assert [delta.offset for delta in of(TextDelta, events)].count(0) >= 2
     (discarded,) = payloads(harness, session, "turn.discarded")
-    assert discarded == {"turn": 1, "error_class": "server", "error": "the server failed"}
+    assert {key: discarded[key] for key in ("turn", "error_class", "error", "model")} == {
+        "turn": 1,
+        "error_class": "server",
+        "error": "the server failed",
+        "model": "m",
+    }
     kinds = [row[1] for row in harness.event_rows(session)]
     assert kinds.index("turn.discarded") < kinds.index("retry.scheduled") < kinds.index("turn.completed")
     (turn,) = of(TurnCompleted, events)
@@ -104,8 +112,49 @@ async def test_one_that_breaks_off_every_time_fails_in_the_end(harness):
     model, session = Answering("m", *[("Half", DOWN)] * 3), await harness.session()
     events = await harness.run(session, "go", model)
     assert [event.status for event in of(TaskEnded, events)] == ["failed"]
-    assert len(payloads(harness, session, "turn.discarded")) == 2
+    assert len(payloads(harness, session, "turn.discarded")) == 3
+    assert shown(events) == ""
+    with harness.runtime.database.reading() as connection:
+        (used,) = read_session_usage(connection, session).values()
+    assert used.total == spent_by(harness, session, "turn.discarded")
     assert payloads(harness, session, "retry.exhausted")[0]["attempts"] == 3
+
+
+# -- what a broken answer costs -----------------------------------------------------------------------
+
+
+TOLD = 300
+BROKEN = ("word " * TOLD, DOWN)
+
+
+def spent_by(harness, session: str, *kinds: str) -> int:
+    turns = payloads(harness, session, *kinds)
+    return sum(turn["input_tokens"] + turn["output_tokens"] for turn in turns)
+
+
+async def test_what_was_discarded_counts_towards_the_limits_of_its_task(harness):
+    model, session = Answering("m", BROKEN, "never"), await harness.session()
+    harness.limits = task_limits(retry_seconds=0.001, max_tokens=TOLD)
+    events = await harness.run(session, "go", model)
+    assert [event.limit for event in of(TaskEnded, events)] == ["max_tokens"]
+    assert len(model.requests) == 1
+    (discarded,) = payloads(harness, session, "turn.discarded")
+    assert discarded["output_tokens"] > TOLD
+    (reached,) = payloads(harness, session, "control.limit_reached")
+    assert reached["reached"] == spent_by(harness, session, "turn.discarded")
+
+
+async def test_usage_has_the_tokens_of_what_was_discarded_and_counts_it_as_no_turn(harness):
+    model, session = Answering("m", BROKEN, "ok"), await harness.session()
+    await harness.run(session, "go", model)
+    spent = spent_by(harness, session, "turn.discarded", "turn.completed")
+    (completed,) = payloads(harness, session, "agent.completed")
+    assert completed["input_tokens"] + completed["output_tokens"] == spent
+    with harness.runtime.database.reading() as connection:
+        (used,) = read_session_usage(connection, session).values()
+        stats = read_stats(connection, days=1, now_us=now_us())
+    assert used.total == stats.by_session[session].tokens.total == spent
+    assert stats.by_session[session].turns == 1
 
 
 # -- fallbacks ---------------------------------------------------------------------------------------

@@ -12,15 +12,17 @@ from interlock.agent.loop import TaskAssignment
 from interlock.agent.resume import read_task_history
 from interlock.config.modes import ToolMode
 from interlock.log.stream_appender import EventScope
-from interlock.log.task_events import TaskStarted
+from interlock.log.task_events import TaskStarted, TaskSteered
+from interlock.models.provider import ModelProvider, ModelReply, RequestedCall
 from interlock.sessions.models import Role
 from tests.integration.agent.test_loop import call, of
+from tests.integration.agent.test_model_faults import BROKEN, Answering, spent_by
 
 TASK = "t_1"
 LOOK = call("list_files")
 
 
-async def begun(harness, model: str, turns: int) -> str:
+async def begun(harness, model: str | ModelProvider, turns: int) -> str:
     """A session whose task was left after so many turns."""
     session = await harness.session()
     await harness.runtime.sessions.append_message(session, Role.user, "go", scope=EventScope(TASK))
@@ -32,7 +34,7 @@ async def begun(harness, model: str, turns: int) -> str:
     return session
 
 
-async def gone_on(harness, session: str, model: str) -> list:
+async def gone_on(harness, session: str, model: str | ModelProvider) -> list:
     assignment = TaskAssignment(ToolMode.coding, EventScope(TASK), attempt=2)
     return [event async for event in harness.loop(model).handle_message(session, None, assignment)]
 
@@ -74,6 +76,18 @@ async def test_the_tokens_of_before_count(harness):
     assert events[-1].limit == "max_tokens"
     assert of(TurnCompleted, events) == []
     assert reached(harness, session)["reached"] == spent
+
+
+async def test_the_tokens_of_a_discarded_answer_of_before_count(harness):
+    calls = [ModelReply("", (RequestedCall("", "list_files", '{"limit": 1}'),)), "never"]
+    session = await begun(harness, Answering("m", BROKEN, *calls), 1)
+    before = spent_by(harness, session, "turn.completed", "turn.discarded")
+    assert before > spent_by(harness, session, "turn.completed")
+    harness.limits = harness.limits.model_copy(update={"max_tokens": before})
+    model = Answering("m", "never")
+    events = await gone_on(harness, session, model)
+    assert (events[-1].limit, model.requests) == ("max_tokens", [])
+    assert reached(harness, session)["reached"] == before
 
 
 async def test_calls_that_repeated_themselves_before_still_do(harness):
@@ -124,3 +138,16 @@ async def test_the_time_it_worked_counts_and_not_the_time_between(harness, asks)
         past = read_task_history(connection, session, TASK)
     assert past.turns == 1
     assert 0 < past.seconds <= took
+
+
+async def test_calls_before_a_message_that_steered_count_too(harness):
+    """The task began with the message before: a resumed task has no more room than before."""
+    session = await begun(harness, "\n".join([LOOK] * 6), 2)
+    log = harness.runtime.log
+    await harness.runtime.sessions.append_message(session, Role.user, "go on", scope=EventScope("t_2"))
+    said = (await harness.runtime.sessions.transcript(session))[-1]
+    steered = TaskSteered(task_id="t_2", into=TASK, message_seq=said.seq)
+    await log.append(session, steered, scope=EventScope("t_2"))
+    events = await gone_on(harness, session, "\n".join([LOOK] * 6))
+    assert events[-1] == TaskEnded("failed", events[-1].sentence, "max_repeats")
+    assert len(of(TurnCompleted, events)) == 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.agent.events import TextDelta, TurnCompleted
+from interlock.agent.events import ReasoningDelta, TextDelta, TurnCompleted
 from interlock.config.modes import ToolMode
 from interlock.core.errors import UserError
 from interlock.feed import follow
@@ -24,7 +24,7 @@ from interlock.log.task_events import (
 )
 from interlock.log.writer import EventLog
 from interlock.redaction.redactor import Redactor
-from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended
+from interlock.runtime.bus import Bus, LogAppended, ResyncRequested, TextAppended, TextPart
 from interlock.runtime.live_stream import LiveStream
 from interlock.runtime.task_rows import Task, TaskStatus
 from interlock.sessions.models import Role
@@ -418,3 +418,74 @@ async def test_what_only_a_models_provider_can_read_is_not_shown(store, process)
     await until(lambda: subscriber.numbers == [1, 2])
     shown = [item.data["payload"] for item in subscriber.items if "payload" in item.data]
     assert shown[-1]["reasoning"] == {"text": "hm", "model": "m"}
+
+
+# -- reasoning ---------------------------------------------------------------------------------------
+
+
+def reasoning(subscriber):
+    """(text, time) of the reasoning, put together as a client does."""
+    text, duration_ms = "", None
+    for item in subscriber.items:
+        if item.type is FeedItemType.reasoning_chunk:
+            text = text[: item.data["offset"]] + item.data["content"]
+            duration_ms = item.data["duration_ms"]
+    return text, duration_ms
+
+
+async def test_reasoning_is_shown_before_its_text_and_to_whoever_comes_later(store, process):
+    session = await new_session(store)
+    await process.log.append(session, started(), scope=TASK)
+    first = await process.follow(session, after=0)
+    for delta in (ReasoningDelta(1, 0, "Hm, "), ReasoningDelta(1, 4, "so."), ReasoningDelta(1, 7, "", 90)):
+        process.live.publish(task_of(session), delta)
+        await until(lambda delta=delta: reasoning(first)[0].endswith(delta.text))
+    await until(lambda: reasoning(first) == ("Hm, so.", 90))
+    process.live.publish(task_of(session), TextDelta(1, 0, "Noon."))
+    await until(lambda: first.text() == "Noon.")
+    second = await process.follow(session, after=0)
+    assert (reasoning(second), second.text()) == (("Hm, so.", 90), "Noon.")
+    kinds = [item.type for item in second.items if item.seq is None]
+    assert kinds == [FeedItemType.reasoning_chunk, FeedItemType.stream_chunk]
+    await process.log.append(session, turn(1, "Noon."), scope=TASK)
+    await until(lambda: first.numbers[-1] == 3)
+    assert reasoning(await process.follow(session, after=0)) == ("", None)
+
+
+async def test_another_process_shows_reasoning_too_and_asks_for_what_it_missed(store, process):
+    session = await new_session(store)
+    await process.log.append(session, started(), scope=TASK)
+    subscriber, wanted = await process.follow(session, after=0), []
+    process.bus.subscribe(wanted.append, ResyncRequested)
+    late = TextAppended(session, "t_1", 1, 4, "so.", TextPart.reasoning, is_remote=True)
+    process.bus._deliver(late)
+    assert wanted == [ResyncRequested(session)]
+    whole = replace(late, offset=0, text="Hm, so.", duration_ms=90)
+    process.bus._deliver(whole)
+    await until(lambda: reasoning(subscriber) == ("Hm, so.", 90))
+
+
+async def test_discarded_reasoning_is_shown_to_nobody_who_comes_later(store, process):
+    session = await new_session(store)
+    await process.log.append(session, started(), scope=TASK)
+    first = await process.follow(session, after=0)
+    process.live.publish(task_of(session), ReasoningDelta(1, 0, "half"))
+    await until(lambda: reasoning(first)[0] == "half")
+    discarded = TurnDiscarded(turn=1, error_class="network", error="it broke off")
+    await process.log.append(session, discarded, scope=TASK)
+    await until(lambda: first.numbers[-1] == 3)
+    assert reasoning(await process.follow(session, after=0)) == ("", None)
+
+
+async def test_a_task_that_is_cancelled_behind_the_running_one_hides_no_text(store, process):
+    session = await new_session(store)
+    await process.log.append(session, started(), scope=TASK)
+    subscriber = await process.follow(session, after=0)
+    cancelled = TaskCancelled(task_id="t_2", who="ada")
+    await process.log.append(session, cancelled, scope=EventScope("t_2"))
+    await until(lambda: subscriber.numbers[-1] == 3)
+    process.live.publish(task_of(session), TextDelta(1, 0, "goes on"))
+    await until(lambda: subscriber.text() == "goes on")
+    await process.hub.leave(session, subscriber)
+    # Also to those that come later, when nobody followed it.
+    assert (await process.follow(session, after=0)).text() == "goes on"

@@ -1,16 +1,18 @@
-"""A folder of notes and its search, on each database in turn."""
+"""A folder of notes and its search."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from interlock.db.database import Database
+from interlock.memory.authorship import AuthorLines
 from interlock.memory.index import MemoryIndex
 from interlock.memory.note_directory import NoteDirectory
+from interlock.memory.note_writer import NoteWriter
 from interlock.memory.search import MemorySearch, MemorySearchResult
 from interlock.redaction.redactor import Redactor
-from tests.harness.store import StoreHarness
 
 SECRET = "sk-known-secret-value"
 
@@ -22,11 +24,13 @@ def nothing() -> None:
 class MemoryHarness:
     """Notes as a person would write them, and what is found in them."""
 
-    def __init__(self, database: Database, folder: Path) -> None:
-        self.database, self.folder = database, folder
-        self.redactor = Redactor([SECRET])
-        self.index = MemoryIndex(database, NoteDirectory(folder), self.redactor.text)
-        self.searching = MemorySearch(database, self.index)
+    def __init__(self, state_dir: Path, folder: Path) -> None:
+        self.state_dir, self.folder = state_dir, folder
+        redactor = Redactor([SECRET])
+        notes, authors = NoteDirectory(folder), AuthorLines(state_dir / "note-authors.key")
+        self.index = MemoryIndex(state_dir, notes, redactor.text, authors)
+        self.searching = MemorySearch(self.index)
+        self.writer = NoteWriter(notes, redactor.text, authors)
 
     def write(self, path: str, text: str) -> Path:
         file = self.folder / path
@@ -41,41 +45,27 @@ class MemoryHarness:
         return [hit.path for hit in self.search(query, limit).hits]
 
     def rows(self, sql: str) -> list[tuple]:
-        with self.database.reading() as connection:
-            return connection.query(sql)
+        with closing(sqlite3.connect(self.index.path)) as connection:
+            return connection.execute(sql).fetchall()
 
     def is_sound(self) -> bool:
-        """Whether counts and passages of the index agree with one another, without anything left over."""
-        with self.database.reading() as connection:
-            folders = connection.query("SELECT id, passages FROM memory_folders")
-            per_folder = dict(
-                connection.query("SELECT folder_id, count(*) FROM memory_passages GROUP BY folder_id")
-            )
-            orphans = connection.query(
-                "SELECT count(*) FROM memory_passages WHERE note_id NOT IN (SELECT id FROM memory_notes)"
-            )[0][0]
-            words: dict[tuple[int, str], int] = {}
-            for folder, head, body in connection.query(
-                "SELECT folder_id, head_words, words FROM memory_passages"
-            ):
-                for word in {*head.split(), *body.split()}:
-                    words[folder, word] = words.get((folder, word), 0) + 1
-            counted = {
-                (folder, word): count
-                for folder, word, count in connection.query(
-                    "SELECT folder_id, word, passages FROM memory_words"
-                )
-            }
-        return (
-            all(per_folder.get(number, 0) == count for number, count in folders)
-            and not orphans
-            and words == counted
-        )
+        """Whether the words agree with the passages, and no passage is left over."""
+        with closing(sqlite3.connect(self.index.path)) as connection:
+            connection.execute("INSERT INTO passages (passages) VALUES ('integrity-check')")
+        left = self.rows("SELECT count(*) FROM passages WHERE rowid >> 12 NOT IN (SELECT id FROM notes)")
+        bare = self.rows("SELECT count(*) FROM notes WHERE id NOT IN (SELECT rowid >> 12 FROM passages)")
+        words = {
+            word for row in self.rows("SELECT head, words FROM passages") for word in " ".join(row).split()
+        }
+        counted = {
+            word for (word,) in self.rows("SELECT term FROM vocabulary WHERE term NOT LIKE '\u00a7%'")
+        }
+        return left == bare == [(0,)] and words == counted
 
 
 @pytest.fixture
-def make_memory(store: StoreHarness, tmp_path: Path) -> Callable[[str], MemoryHarness]:
-    return lambda name: MemoryHarness(store.database, tmp_path / name / "memory")
+def make_memory(tmp_path: Path) -> Callable[[str], MemoryHarness]:
+    return lambda name: MemoryHarness(tmp_path / "state", tmp_path / name / "memory")
 
 
 @pytest.fixture

@@ -1,17 +1,17 @@
 """The index follows the notes, whoever changes them, and however many look at once."""
 
 import os
+import sqlite3
 import subprocess
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from interlock.core.errors import StoreLocked
-from interlock.db.backup_and_restore import create_backup, restore
 from interlock.memory import index as indexing
-from tests.integration.memory.conftest import MemoryHarness, nothing
+from tests.harness.case_tables import each_row
+from tests.integration.memory.conftest import MemoryHarness
 
 
 @pytest.fixture
@@ -99,25 +99,24 @@ def test_what_did_not_change_is_not_read_again(memory, monkeypatch, settle):
     monkeypatch.setattr(indexing.NoteDirectory, "read", lambda _self, path: read.append(path))
     memory.search("boiler")
     assert read == []
-    again = MemoryHarness(memory.database, memory.folder)
+    again = MemoryHarness(memory.state_dir, memory.folder)
     assert len(again.search("boiler", 50).hits) == 20
     assert read == []
 
 
-def test_a_note_that_is_touched_and_not_changed_keeps_its_passages(memory, settle):
+def test_a_note_that_is_touched_and_not_changed_keeps_its_passages(memory, settle, monkeypatch):
     note = memory.write("a.md", "the boiler")
     settle(memory)
-    before = memory.rows("SELECT id, text FROM memory_passages")
-    states = memory.rows("SELECT state FROM memory_notes")
     os.utime(note, ns=(2 * 10**18, 2 * 10**18))
-    settle(memory)
-    assert memory.paths("boiler") == ["a.md"]
-    assert memory.rows("SELECT id, text FROM memory_passages") == before
-    assert memory.rows("SELECT state FROM memory_notes") != states
+    with monkeypatch.context() as patched:
+        patched.setattr(indexing, "split_note", lambda *_: pytest.fail("it was split again"))
+        settle(memory)
+    (hit,) = memory.search("boiler").hits
+    assert (hit.path, hit.written_at) == ("a.md", "2033-05-18 03:33 +00:00")
     assert memory.is_sound()
 
 
-def test_two_folders_on_one_store_never_mix(make_memory):
+def test_two_folders_of_one_state_directory_never_mix(make_memory):
     one, other = make_memory("one"), make_memory("other")
     one.write("a.md", "the boiler of one")
     other.write("b.md", "the boiler of another")
@@ -131,31 +130,80 @@ def test_two_folders_on_one_store_never_mix(make_memory):
     assert one.is_sound()
 
 
-def test_notes_cut_by_older_rules_are_cut_anew(memory, monkeypatch):
+def test_machines_that_share_a_state_directory_do_not_share_an_index(memory):
+    memory.index._machine = "one"
+    one = memory.index.path
+    memory.index._machine = "other"
+    assert memory.index.path != one
+
+
+def test_an_index_of_another_version_is_rebuilt(memory, monkeypatch):
     memory.write("a.md", "the boiler")
     assert memory.paths("boiler") == ["a.md"]
+    split = []
     monkeypatch.setattr(indexing, "INDEX_VERSION", indexing.INDEX_VERSION + 1)
-    assert memory.paths("boiler") == ["a.md"]
-    again = MemoryHarness(memory.database, memory.folder)
-    assert again.paths("boiler") == ["a.md"]
-    assert memory.rows("SELECT count(*) FROM memory_folders") == [(1,)]
+    tables = [*indexing.TABLES[:-1], f"PRAGMA user_version = {indexing.INDEX_VERSION}"]
+    monkeypatch.setattr(indexing, "TABLES", tables)
+    real = indexing.split_note
+    monkeypatch.setattr(indexing, "split_note", lambda *given: split.append(given[0]) or real(*given))
+    again = MemoryHarness(memory.state_dir, memory.folder)
+    assert memory.paths("boiler") == again.paths("boiler") == ["a.md"]
+    assert split == ["a.md"]
     assert memory.is_sound()
 
 
-def test_a_folder_nobody_has_used_for_long_is_forgotten(make_memory, monkeypatch):
-    old, new = make_memory("old"), make_memory("new")
+DAMAGES = {
+    "another program's file": lambda path: path.write_bytes(b"this is no database " * 500),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:9000]),
+    "pages lost": lambda path: path.write_bytes(path.read_bytes()[:4096] + b"\xff" * 60_000),
+    "a table lost": lambda path: change(path, "DROP TABLE notes"),
+    "words lost": lambda path: change(path, "DELETE FROM passages_data"),
+    "gone": lambda path: path.unlink(),
+}
+
+
+def change(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(sql)
+        connection.commit()
+
+
+@each_row("damage", DAMAGES)
+def test_a_damaged_index_is_rebuilt(memory, settle, damage):
+    memory.write("a.md", "the boiler")
+    settle(memory)
+    DAMAGES[damage](memory.index.path)
+    found = memory.search("boiler")
+    assert [hit.path for hit in found.hits] == ["a.md"]
+    assert not found.problem
+    assert memory.is_sound()
+
+
+def test_an_index_that_was_not_used_for_long_is_removed(make_memory, monkeypatch):
+    old, new, later = make_memory("old"), make_memory("new"), make_memory("later")
     old.write("a.md", "the boiler")
     old.search("boiler")
-    monkeypatch.setattr(indexing, "_now_us", lambda: time.time_ns() // 1000 + 100 * 86_400 * 10**6)
     new.write("b.md", "the boiler")
-    assert new.paths("boiler") == ["b.md"]
-    assert new.rows("SELECT count(*) FROM memory_folders") == [(1,)]
-    assert new.is_sound()
+    new.search("boiler")
+    os.utime(old.index.path.with_suffix(".lock"), (0, 0))
+    later.search("boiler")
+    assert not old.index.path.exists()
+    assert new.index.path.exists()
     assert old.paths("boiler") == ["a.md"]
 
 
-def test_many_notes_are_taken_in_by_short_transactions(memory, monkeypatch):
-    monkeypatch.setattr(memory.index, "_batch_notes", 7)
+def test_the_index_is_for_its_owner_alone_and_in_the_state_directory(memory):
+    memory.write("a.md", "the boiler")
+    memory.search("boiler")
+    assert memory.index.path.is_relative_to(memory.state_dir)
+    assert memory.index.path.parent.stat().st_mode & 0o077 == 0
+    assert memory.index.path.stat().st_mode & 0o077 == 0
+    assert [path.name for path in memory.folder.iterdir()] == ["a.md"]
+
+
+def test_many_notes_are_indexed_by_short_transactions(memory, monkeypatch):
+    monkeypatch.setattr(indexing, "BATCH_BYTES", 50)
     for number in range(50):
         memory.write(f"{number}.md", f"the boiler {number}")
     assert len(memory.search("boiler", 50).hits) == 50
@@ -166,7 +214,7 @@ def test_many_notes_are_taken_in_by_short_transactions(memory, monkeypatch):
 
 
 def test_stopped_in_the_middle_it_goes_on_the_next_time(memory, monkeypatch):
-    monkeypatch.setattr(memory.index, "_batch_notes", 5)
+    monkeypatch.setattr(indexing, "BATCH_BYTES", 50)
     for number in range(30):
         memory.write(f"{number}.md", f"the boiler {number}")
     looks = []
@@ -178,48 +226,69 @@ def test_stopped_in_the_middle_it_goes_on_the_next_time(memory, monkeypatch):
 
     with pytest.raises(InterruptedError):
         memory.searching.search("boiler", 50, stop)
-    assert 0 < memory.rows("SELECT count(*) FROM memory_notes")[0][0] < 30
+    assert 0 < memory.rows("SELECT count(*) FROM notes")[0][0] < 30
     assert len(memory.search("boiler", 50).hits) == 30
     assert memory.is_sound()
 
 
-def test_a_store_that_cannot_be_written_now_still_answers(memory, monkeypatch, settle):
+def test_while_another_process_writes_the_index_for_long_it_still_answers(memory, monkeypatch, settle):
+    monkeypatch.setattr(indexing, "BUSY_TIMEOUT_SECONDS", 0.05)
     memory.write("a.md", "the boiler")
     settle(memory)
     memory.write("b.md", "the boiler too")
-
-    def locked(_work: object) -> None:
-        raise StoreLocked("it is locked by another process")
-
-    monkeypatch.setattr(memory.index, "_change", locked)
-    found = memory.search("boiler")
+    with closing(sqlite3.connect(memory.index.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        found = memory.search("boiler")
     assert [hit.path for hit in found.hits] == ["a.md"]
     assert "locked" in found.problem
+    assert memory.paths("boiler") == ["a.md", "b.md"]
 
 
-def test_two_that_search_for_the_first_time_at_once_index_once(memory):
-    """Each reads the notes; whoever is second finds the work done."""
+def test_two_that_search_for_the_first_time_at_once_index_once(memory, monkeypatch):
+    """Each lists the notes; the second finds the work done."""
     for number in range(10):
         memory.write(f"{number}.md", f"the boiler {number}")
-    other = MemoryHarness(memory.database, memory.folder)
-    inner, entered = other.index._put, []
+    monkeypatch.setattr(indexing, "_UNSETTLED_NS", 0)
+    other = MemoryHarness(memory.state_dir, memory.folder)
+    listing, entered = other.index._listing, []
 
-    def put_after_the_other(waiting: list) -> None:
+    def list_before_the_other(check):
+        found = listing(check)
         if not entered:
             entered.append(True)
             memory.search("boiler")
-        inner(waiting)
+            monkeypatch.setattr(indexing.NoteDirectory, "read", lambda *_: pytest.fail("it was read again"))
+        return found
 
-    other.index._put = put_after_the_other
+    other.index._listing = list_before_the_other
     assert len(other.search("boiler", 50).hits) == 10
     assert memory.is_sound()
-    assert memory.rows("SELECT count(*) FROM memory_notes") == [(10,)]
+    assert memory.rows("SELECT count(*) FROM notes") == [(10,)]
+
+
+def test_a_note_that_another_process_indexed_meanwhile_is_not_dropped(memory, settle):
+    """It was gone when this process listed the notes, and another one saw it written again."""
+    memory.write("a.md", "the boiler")
+    settle(memory)
+    (memory.folder / "a.md").unlink()
+    other = MemoryHarness(memory.state_dir, memory.folder)
+    listing = other.index._listing
+
+    def list_before_the_other(check):
+        found = listing(check)
+        memory.write("a.md", "the boiler, written again")
+        memory.search("boiler")
+        return found
+
+    other.index._listing = list_before_the_other
+    other.search("boiler")
+    assert memory.rows("SELECT path FROM notes") == [("a.md",)]
 
 
 @pytest.mark.full
-def test_several_processes_search_while_another_writes(memory, store):
+def test_several_processes_search_while_another_writes(memory):
     memory.write("first.md", "the boiler")
-    command = [sys.executable, "-m", "tests.integration.memory.searching_process", store.config.url]
+    command = [sys.executable, "-m", "tests.integration.memory.searching_process", str(memory.state_dir)]
     searching = [subprocess.Popen([*command, str(memory.folder), "15"]) for _ in range(2)]
     number = 0
     while any(process.poll() is None for process in searching):
@@ -234,22 +303,18 @@ def test_several_processes_search_while_another_writes(memory, store):
     present = {str(path.relative_to(memory.folder)) for path in memory.folder.rglob("*.md")}
     assert set(memory.paths("boiler", 50)) == present
     assert memory.is_sound()
-    assert store.deadlocks() == 0
 
 
-def test_a_backup_leaves_the_index_out_and_it_is_made_anew(memory, store, tmp_path):
-    memory.write("a.md", "the boiler")
+def test_processes_that_find_a_damaged_index_together_all_answer(memory):
+    for number in range(20):
+        memory.write(f"{number}.md", f"the boiler entry {number}")
     memory.search("boiler")
-    entries = create_backup(store.database, tmp_path / "b.zip")
-    assert not [entry.name for entry in entries if entry.name.startswith("memory")]
-    if store.config.is_sqlite:
-        from interlock.db.database import StoreConfig, open_database
-
-        target = StoreConfig(f"sqlite:///{tmp_path}/restored/interlock.db")
-        restore(target, tmp_path / "b.zip", replace_existing=False, check=lambda _: None)
-        database = open_database(target)
-        assert MemoryHarness(database, memory.folder).paths("boiler") == ["a.md"]
-        database.close()
+    command = [sys.executable, "-m", "tests.integration.memory.searching_process", str(memory.state_dir)]
+    memory.index.path.write_bytes(b"no database " * 1000)
+    searching = [subprocess.Popen([*command, str(memory.folder), "3"]) for _ in range(3)]
+    assert [process.wait(60) for process in searching] == [0, 0, 0]
+    assert len(memory.paths("boiler", 50)) == 20
+    assert memory.is_sound()
 
 
 def test_names_no_encoding_can_hold_are_found_all_the_same(memory):
@@ -257,4 +322,4 @@ def test_names_no_encoding_can_hold_are_found_all_the_same(memory):
     Path(os.fsdecode(os.fsencode(memory.folder) + b"/gr\xfc\xdfe.md")).write_text("the boiler")
     assert memory.paths("boiler") == [r"gr\xfc\xdfe.md"]
     memory.search("boiler")
-    assert memory.index.sync(nothing).notes == 1
+    assert memory.search("boiler").notes == 1

@@ -1,19 +1,23 @@
 """The two tools, through the real gates, runner and log, on both databases."""
 
 import asyncio
+import os
 
 import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gateway.auth import CredentialService
 from interlock.log.kinds import merge_payload
+from interlock.log.stream_appender import NO_SCOPE, EventScope
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits
 from interlock.policy.policy_fields import FsPolicy, MemoryPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
 from interlock.wiring import build_registry, memory_services
 from tests.harness.store import StoreHarness
+from tests.harness.tasks import TaskHarness
 from tests.integration.memory.conftest import SECRET
 
 
@@ -22,10 +26,11 @@ class Tools:
         self.store, self.session_id, self.workspace = store, session_id, workspace
         self.folder = workspace / "memory"
         redactor = Redactor([SECRET])
-        memory = memory_services(workspace, store.database, redactor)
+        memory = memory_services(workspace, workspace.parent / "state", store.database, redactor)
         self.registry = build_registry(memory=memory)
         self.runner = ToolRunner(self.registry, store.log, redactor)
         self.mode, self.policy, self.limits = ToolMode.coding, ToolPolicy(), CallLimits()
+        self.scope = NO_SCOPE
 
     async def call(self, name: str, **arguments):
         authority = AuthorityCache(self.registry).get(
@@ -37,7 +42,7 @@ class Tools:
             )
         )
         call = ToolCall("call_1", name, arguments)
-        return await self.runner.call(call, authority, CallContext(self.session_id))
+        return await self.runner.call(call, authority, CallContext(self.session_id, scope=self.scope))
 
     async def ok(self, name: str, **arguments):
         result = await self.call(name, **arguments)
@@ -63,10 +68,10 @@ async def test_what_is_kept_is_found(tools):
     assert done.meta["path"] == "house.md"
     assert done.stdout == "created the note house.md at line 1\n"
     found = await tools.ok("memory_search", query="when is the boiler serviced?")
-    assert found.stdout.startswith("1. house.md:5 | House")
+    assert found.stdout.startswith("1. house.md:7 | House")
     assert "The boiler is serviced in May." in found.stdout
     (hit,) = found.meta["hits"]
-    assert (hit["path"], hit["line"]) == ("house.md", 5)
+    assert (hit["path"], hit["line"]) == ("house.md", 7)
     assert hit["day"]
 
 
@@ -75,6 +80,46 @@ async def test_chinese_is_kept_and_found(tools):
     found = await tools.ok("memory_search", query="咖啡店叫什么名字？")
     assert "蓝瓶" in found.stdout
     assert found.meta["hits"][0]["path"] == "上海-咖啡.md"
+
+
+@pytest.mark.parametrize(
+    ("who", "channel"), [("ada", "exec"), ("telegram:5", "telegram"), ("script", "gateway")]
+)
+async def test_every_hit_says_who_wrote_it_and_when(tools, store, who, channel):
+    session = await store.sessions.create(opened_by="exec", agent="scribe")
+    credential = None
+    if channel == "gateway":
+        credentials = CredentialService(store.database, store.log, Redactor())
+        credential = (await credentials.add_token("script", who="ada")).id
+    tasks = TaskHarness(store).tasks
+    task = await tasks.put(session.id, "hello", who=who, credential_id=credential)
+    tools.session_id, tools.scope = session.id, EventScope(task=task.id)
+    await tools.ok("memory_append", content="The boiler is serviced in May.", title="House")
+    (tools.folder / "hand.md").write_text("# Hand | written by tool memory_append\n\nThe boiler is old.\n")
+    os.utime(tools.folder / "hand.md", (1_700_000_000, 1_700_000_000))
+    found = await tools.ok("memory_search", query="boiler")
+    by = {hit["path"]: hit for hit in found.meta["hits"]}
+    named = ("tool memory_append", "agent scribe", f"person {who}", f"channel {channel}", f"task {task.id}")
+    assert by["house.md"]["author"] == dict(each.split(" ", 1) for each in named)
+    said = "; ".join(named)
+    assert (
+        f"\n   written {by['house.md']['written_at']} by {said}\n   The boiler is serviced" in found.stdout
+    )
+    assert (by["hand.md"]["author"], by["hand.md"]["written_at"]) == (None, "2023-11-14 22:13 +00:00")
+    unknown = "author unknown (written or edited by hand); the file is of 2023-11-14 22:13 +00:00"
+    assert f"\n   {unknown}\n   The boiler is old." in found.stdout
+
+
+async def test_an_entry_edited_by_hand_loses_its_author(tools):
+    await tools.ok("memory_append", content="The boiler is serviced in May.", title="House")
+    note = tools.folder / "house.md"
+    note.write_text(note.read_text().replace("in May", "in June"))
+    (hit,) = (await tools.ok("memory_search", query="boiler")).meta["hits"]
+    assert hit["author"] is None
+    assert "Written" not in hit["snippet"]
+    note.write_text(note.read_text().replace("in June", "in May"))
+    (hit,) = (await tools.ok("memory_search", query="boiler")).meta["hits"]
+    assert hit["author"]["tool"] == "memory_append"
 
 
 @pytest.mark.parametrize("mode", ToolMode)

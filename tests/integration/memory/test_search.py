@@ -1,12 +1,15 @@
-"""Finding notes, the same on both databases."""
+"""Finding notes."""
 
 import time
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from interlock.memory.authorship import AuthorLines, NoteAuthor
+from interlock.memory.note_directory import NoteDirectory
+from interlock.memory.note_writer import NoteWriter
 from interlock.memory.search import MAX_ALSO, SNIPPET_CHARS, MemorySearch
 from tests.harness.case_tables import each_row
 from tests.integration.memory.conftest import SECRET, MemoryHarness, nothing
@@ -120,7 +123,7 @@ def test_words_side_by_side_count_more(memory):
 def test_what_is_newer_comes_first_where_all_else_is_equal(memory):
     for day in ("2024-01-05", "2026-11-01", "2025-06-07"):
         memory.write(f"{day}.md", "the boiler was repaired")
-    search = MemorySearch(memory.database, memory.index, today=lambda: date(2026, 11, 15))
+    search = MemorySearch(memory.index, today=lambda: date(2026, 11, 15))
     found = search.search("boiler", 5, nothing).hits
     assert [hit.day for hit in found] == ["2026-11-01", "2025-06-07", "2024-01-05"]
 
@@ -190,6 +193,34 @@ def test_no_hostile_query_errs_or_takes_long(filled, query):
     assert time.process_time() - began < 2
 
 
+@each_row(
+    ("query", "paths"),
+    [
+        ("boiler -chimney", {"both.md", "boiler.md"}),
+        ("boiler NOT chimney", {"both.md", "boiler.md"}),
+        ('"boiler chimney"', {"both.md", "boiler.md"}),
+        ("boiler AND chimney", {"both.md", "boiler.md"}),
+        ("NEAR(boiler chimney, 1)", {"both.md", "boiler.md"}),
+        ("^chimney", {"both.md"}),
+        ("endings:boiler", {"both.md", "boiler.md"}),
+        ("{head} : boiler", {"both.md", "boiler.md"}),
+        ("- {words} : boiler", {"both.md", "boiler.md"}),
+        ('boiler" OR "zeppelin', {"both.md", "boiler.md", "zeppelin.md"}),
+        ("zep*", {"zeppelin.md"}),
+        ("rank", set()),
+        ("\u00a7reliob", set()),
+        ("reliob", set()),
+    ],
+)
+def test_the_syntax_of_fts5_means_nothing_in_a_query(memory, query, paths):
+    memory.write("both.md", "the boiler, far from it in this long sentence there stands the chimney")
+    memory.write("boiler.md", "the boiler")
+    memory.write("zeppelin.md", "the zeppelin")
+    found = memory.search(query, 10)
+    assert {hit.path for hit in found.hits} == paths
+    assert not found.problem
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text())
 @example("NEAR(")
@@ -212,19 +243,29 @@ def test_no_note_ever_errs(memory, text):
     assert memory.is_sound()
 
 
-def test_a_secret_in_a_note_is_neither_in_the_store_nor_in_results(memory, store):
+def test_a_secret_in_a_note_is_neither_in_the_index_nor_in_results(memory):
     aws = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENGbPxRfiCYzzEXAMPLEK"
     text = f"# Keys\n\nthe key {SECRET} opens it\n\n{aws}\n"
     memory.write(f"about-{SECRET}.md", text)
     found = memory.search("key opens keys")
     assert "***REDACTED***" in found.hits[0].snippet
     assert SECRET not in repr(found)
-    for table in ("memory_notes", "memory_passages", "memory_words"):
-        assert SECRET not in repr(memory.rows(f"SELECT * FROM {table}"))
-        assert "wJalrXUtn" not in repr(memory.rows(f"SELECT * FROM {table}"))
-    if store.config.is_sqlite:
-        files = [path.read_bytes() for path in store.config.path.parent.glob("interlock.db*")]
-        assert not any(SECRET.encode() in data or b"wJalrXUtn" in data for data in files)
+    files = [path.read_bytes() for path in memory.index.path.parent.iterdir()]
+    for secret in (SECRET.encode(), b"wjalrxutn", b"wjalrxutn"[::-1]):
+        assert not any(secret in data.lower() for data in files)
+
+
+def test_a_secret_in_an_author_line_is_masked_although_it_became_known_later(memory):
+    authors = AuthorLines(memory.state_dir / "note-authors.key")
+    writer = NoteWriter(NoteDirectory(memory.folder), str, authors)
+    author = NoteAuthor("memory_append", person=SECRET)
+    entry = writer.entry("the boiler", "House", datetime(2026, 1, 2, tzinfo=UTC), author)
+    writer.append(entry, nothing, nothing)
+    (hit,) = memory.search("boiler").hits
+    assert hit.author is not None
+    assert hit.snippet == "the boiler"
+    assert SECRET not in repr(hit)
+    assert not any(SECRET.encode() in path.read_bytes() for path in memory.index.path.parent.iterdir())
 
 
 def test_links_out_of_the_folder_are_never_read(filled, tmp_path):
@@ -233,7 +274,7 @@ def test_links_out_of_the_folder_are_never_read(filled, tmp_path):
     (filled.folder / "link.md").symlink_to(tmp_path / "outside" / "secret.md")
     (filled.folder / "linked").symlink_to(tmp_path / "outside")
     assert filled.paths("zeppelin") == []
-    assert "zeppelin" not in repr(filled.rows("SELECT text FROM memory_passages"))
+    assert "zeppelin" not in repr(filled.rows("SELECT text FROM passages"))
 
 
 def test_a_word_is_looked_up_quickly_among_many(memory):
@@ -241,7 +282,7 @@ def test_a_word_is_looked_up_quickly_among_many(memory):
     for number in range(50):
         memory.write(f"{number}.md", " ".join(f"{word}{number}" for word in words))
     memory.search("warm")
-    assert memory.rows("SELECT count(*) FROM memory_words")[0][0] > 20_000
+    assert memory.rows("SELECT count(*) FROM vocabulary")[0][0] > 40_000
     began = time.process_time()
     found = memory.search("akuvign7")
     assert found.corrected == {"akuvign7": "akuving7"}

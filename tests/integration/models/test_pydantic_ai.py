@@ -59,7 +59,7 @@ def saying(*pieces, seen: list | None = None) -> PydanticAIProvider:
                 raise piece
             yield piece
 
-    return PydanticAIProvider(FunctionModel(stream_function=stream), [KEY])
+    return PydanticAIProvider("function", FunctionModel(stream_function=stream), [KEY])
 
 
 async def test_text_comes_in_pieces():
@@ -155,7 +155,7 @@ async def test_without_tools_none_can_be_required():
 
 
 async def test_the_librarys_own_test_model_calls_a_tool_and_then_answers():
-    provider = PydanticAIProvider(TestModel())
+    provider = PydanticAIProvider("test", TestModel())
     request = ModelRequest(QUESTION.messages, TOOLS)
     _, reply = await asked(provider, request)
     assert [call.name for call in reply.tool_calls] == ["read_file"]
@@ -243,7 +243,7 @@ def events(*documents: dict) -> bytes:
     )
 
 
-ANSWER = events(
+SAID = (
     {
         "type": "message_start",
         "message": {
@@ -261,6 +261,9 @@ ANSWER = events(
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Let me "}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "look."}},
     {"type": "content_block_stop", "index": 0},
+)
+ANSWER = events(
+    *SAID,
     {
         "type": "content_block_start",
         "index": 1,
@@ -277,6 +280,12 @@ ANSWER = events(
         "delta": {"stop_reason": "tool_use", "stop_sequence": None},
         "usage": {"output_tokens": 20},
     },
+    {"type": "message_stop"},
+)
+STOP = {"stop_reason": "end_turn", "stop_sequence": None}
+WORDS = events(
+    *SAID,
+    {"type": "message_delta", "delta": STOP, "usage": {"output_tokens": 20}},
     {"type": "message_stop"},
 )
 
@@ -359,8 +368,8 @@ async def test_anthropics_signed_thoughts_go_back_as_they_came(monkeypatch):
         items = [item async for item in model.stream(ModelRequest(QUESTION.messages, TOOLS))]
         reply = items[-1]
         assert [item.text for item in items if isinstance(item, ModelReasoningDelta)] == ["Hm, ", "a."]
-        assert reply.reasoning.text == "Hm, a."
-        for reasoning in (reply.reasoning, replace(reply.reasoning, model="another"), None):
+        assert (reply.reasoning.text, reply.reasoning.model) == ("Hm, a.", "anthropic:claude-haiku-4-5")
+        for reasoning in (reply.reasoning, replace(reply.reasoning, model="openai:claude-haiku-4-5"), None):
             calling = AssistantMessage("", reply.tool_calls, reasoning)
             history = (*QUESTION.messages, calling, ToolMessage("t1", "content"))
             await asked(model, ModelRequest(history, TOOLS))
@@ -378,7 +387,7 @@ async def test_a_thought_without_a_mark_is_shown_and_not_sent_back():
     seen: list = []
     provider = saying({0: DeltaThinkingPart(content="Hm.")}, "Yes.", seen=seen)
     _, reply = await asked(provider)
-    assert reply.reasoning == Reasoning("Hm.", provider.name)
+    assert reply.reasoning == Reasoning("Hm.", f"function:{provider.name}")
     calling = AssistantMessage("", [RequestedCall("c1", "a", "{}")], reply.reasoning)
     await asked(provider, ModelRequest((UserMessage("Hi"), calling, ToolMessage("c1", "x"))))
     assert [part.part_kind for part in seen[1][0][1].parts] == ["tool-call"]
@@ -400,7 +409,7 @@ async def test_the_marks_of_calls_and_text_go_back_with_them():
     assert reasoning.text == "One.\n\nTwo."
     seen: list = []
     provider = saying("ok", seen=seen)
-    own = replace(reasoning, model=provider.name)
+    own = replace(reasoning, model=f"function:{provider.name}")
     calls = [RequestedCall("c1", "a", "{}"), RequestedCall("c2", "b", "{}")]
     calling = AssistantMessage("Look.", calls, own)
     await asked(

@@ -30,6 +30,7 @@ from tests.harness.model_answers import (
 from tests.harness.model_server import ModelServer
 from tests.integration.models.asking import QUESTION, asked, chat, failed
 
+ORIGIN = f"openai:{MODEL}"
 CALL = RequestedCall("c1", "read_file", "{}")
 CALLING = call_chunks(call_delta(0, name="read_file", arguments="{}", call_id="c1"))
 # As their documentation and the reports of others have them.
@@ -79,7 +80,7 @@ async def test_reasoning_is_shown_as_it_comes_and_goes_back_in_its_field(server,
     shown = [item.text for item in items if isinstance(item, ModelReasoningDelta)]
     assert "".join(shown) == "Hmm, a file."
     reply = items[-1]
-    assert reply.reasoning == Reasoning("Hmm, a file.", MODEL)
+    assert reply.reasoning == Reasoning("Hmm, a file.", ORIGIN)
     await asked(provider, after(reply.reasoning))
     (message,) = sent(server)
     assert message[field] == "Hmm, a file."
@@ -97,7 +98,7 @@ async def test_an_answer_that_is_not_streamed_has_its_reasoning(server, provider
     message = {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."}
     server.add(json_answer({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
     _, reply = await asked(provider)
-    assert reply.reasoning == Reasoning("Hm.", MODEL)
+    assert reply.reasoning == Reasoning("Hm.", ORIGIN)
 
 
 @pytest.mark.parametrize("odd", [{"reasoning": {"effort": "high"}}, {"reasoning_details": ["x", 3]}])
@@ -138,7 +139,8 @@ async def test_the_details_of_a_router_go_back_whole(server, provider):
 async def test_another_models_reasoning_is_not_sent(server, provider):
     server.add(thinking("reasoning", "Hm."), said("done"))
     await asked(provider)
-    await asked(provider, after(Reasoning("Mine.", MODEL), Reasoning("Another's.", "another", "[1]")))
+    anothers = Reasoning("Another's.", f"anthropic:{MODEL}", "[1]")
+    await asked(provider, after(Reasoning("Mine.", ORIGIN), anothers))
     assert [message.get("reasoning") for message in sent(server)] == ["Mine.", None]
     assert all("reasoning_details" not in message for message in sent(server))
 
@@ -146,7 +148,7 @@ async def test_another_models_reasoning_is_not_sent(server, provider):
 @pytest.mark.parametrize("refusal", [DEEPSEEK, DEEPSEEK_BEFORE])
 async def test_a_server_that_requires_it_gets_the_field_in_every_turn(server, provider, refusal):
     """DeepSeek: also in turns of other models and earlier tasks, where it may be empty."""
-    request = after(None, Reasoning("Hm.", MODEL))
+    request = after(None, Reasoning("Hm.", ORIGIN))
     server.add(refused(400, refusal), said("done"), said("done"))
     for _ in range(2):
         await asked(provider, request)
@@ -157,7 +159,7 @@ async def test_a_server_that_requires_it_gets_the_field_in_every_turn(server, pr
 
 async def test_a_server_that_still_refuses_it_is_asked_no_more(server, provider):
     server.add(refused(400, DEEPSEEK), refused(400, DEEPSEEK))
-    assert (await failed(provider, after(Reasoning("Hm.", MODEL)))).fault is ModelFault.invalid_request
+    assert (await failed(provider, after(Reasoning("Hm.", ORIGIN)))).fault is ModelFault.invalid_request
 
 
 async def test_a_server_that_does_not_take_it_is_asked_without(server, provider):

@@ -38,7 +38,10 @@ async def test_a_message_and_its_task_are_one(harness):
     appended, queued = harness.events(session)
     assert appended[0] == "message.appended"
     told = {"task_id": task.id, "message_seq": task.message_seq, "who": "ada"}
-    assert queued == ("task.queued", told | {"mode": "chat_safe", "credential_id": "", "retry_of": ""})
+    assert queued == (
+        "task.queued",
+        told | {"mode": "chat_safe", "credential_id": "", "retry_of": "", "steers": ""},
+    )
     rows = harness.store.query("SELECT task FROM events WHERE stream = ? AND seq > 1", session)
     assert rows == [(task.id,)] * 2
     assert harness.faults() == []

@@ -141,3 +141,13 @@ async def test_in_a_group_nobody_takes_back_what_another_changed(open_harness, t
     await telegram.say(ADA, "/undo", chat=GROUP)
     await telegram.until_shown(GROUP, "removed: ")
     assert not (harness.root / "a.txt").exists()
+
+
+async def test_in_a_group_nobody_steers_the_task_of_another(open_harness, telegram):
+    slow = {"tool_calls": [{"name": "current_time", "arguments": {}}], "sleep_ms": 1500}
+    harness = await open_harness(MODEL=script(slow, "msg:For Bob.", "msg:For Cat."), **PEOPLE)
+    await telegram.say(BOB, f"{NAME} go", chat=GROUP, entities=MENTION)
+    await until(harness, "SELECT 1 FROM tasks WHERE status = 'running'")
+    await telegram.say(CAT, f"/steer{NAME} go left", chat=GROUP)
+    await telegram.until_shown(GROUP, "For Cat.")
+    assert await harness.query("SELECT 1 FROM events WHERE kind = 'task.steered'") == []

@@ -1,5 +1,7 @@
 """What begins with a slash, and who may write it."""
 
+import asyncio
+
 from tests.harness.telegram import ADA, BOB, GROUP, script
 from tests.harness.telegram_chats import BOT
 
@@ -13,7 +15,7 @@ async def test_help_tells_every_command(open_harness, telegram):
     await open_harness(MODEL=script("msg:one"))
     await telegram.say(ADA, "/start")
     shown = await telegram.until_shown(ADA, "/undo")
-    for name in ("new", "mode", "tools", "why", "cancel", "undo", "help"):
+    for name in ("new", "mode", "tools", "why", "cancel", "undo", "help", "compact", "steer"):
         assert f"/{name}" in shown.text
     await telegram.say(ADA, "/nothing")
     await telegram.until_shown(ADA, "Unknown command. Type /help for a list.")
@@ -193,3 +195,48 @@ async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(
     await telegram.until_shown(ADA, "No tool call was denied")
     assert await harness.chat_events("session.mode_changed") == []
     assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+async def test_compact_has_older_messages_summarised_with_the_next(open_harness, telegram):
+    harness = await open_harness(MODEL=script("msg:one", "msg:two"))
+    await telegram.say(ADA, "/compact")
+    await telegram.until_shown(ADA, "No messages yet.")
+    for words, answer in (("first", "one"), ("second", "two")):
+        await harness.chat(words, answer)
+    await telegram.say(ADA, "/compact")
+    await telegram.until_shown(
+        ADA, "Older messages will be summarised for the model with your next message."
+    )
+    # The scripted model finds its place in what it is sent, and that is shorter now.
+    await telegram.say(ADA, "third")
+    await telegram.until(lambda: telegram.texts(ADA).count("one") == 2)
+    session = await harness.chat_session(ADA)
+    (asked,) = harness.payloads(session, "context.compact_requested")
+    assert asked["who"] == f"telegram:{ADA}"
+    assert len(harness.payloads(session, "context.compacted")) == 1
+
+
+SLOW = {"tool_calls": [{"name": "current_time", "arguments": {}}], "sleep_ms": 1500}
+
+
+async def started(harness) -> str:
+    """The session of the task at work."""
+    while not (rows := await harness.query("SELECT session_id FROM tasks WHERE status = 'running'")):
+        await asyncio.sleep(0.02)
+    return rows[0][0]
+
+
+async def test_steer_gives_a_message_to_the_running_task(open_harness, telegram):
+    harness = await open_harness(MODEL=script(SLOW, "msg:Left it is.", "msg:And on."))
+    await telegram.say(ADA, "/steer")
+    await telegram.until_shown(ADA, "Write the message after the command: /steer TEXT.")
+    await telegram.say(ADA, "go")
+    session = await started(harness)
+    await telegram.say(ADA, "/steer go left")
+    await telegram.until_shown(ADA, "The running task got this message.")
+    await telegram.until_shown(ADA, "Left it is.")
+    assert len(harness.payloads(session, "task.steered")) == 1
+    assert [turn["turn"] for turn in harness.payloads(session, "turn.completed")] == [1, 2]
+    # With nothing at work it is a message like any other.
+    await telegram.say(ADA, "/steer and on")
+    await telegram.until_shown(ADA, "And on.")

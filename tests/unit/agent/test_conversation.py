@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from interlock.agent.context import _REQUEST as REQUEST
 from interlock.agent.context import ModelContext, estimate_tokens
 from interlock.models.message_encoding import encode_message
-from interlock.models.provider import AssistantMessage, Reasoning
+from interlock.models.provider import AssistantMessage, Reasoning, UserMessage
 from interlock.sessions.models import Message, Role
 
 
@@ -263,3 +263,48 @@ def test_whatever_is_cut_the_rest_is_valid(lengths, budget):
     assert decoded(conversation)[-1]["content"] == f"answer {1 + 4 * (len(lengths) - 1)}"
     if compaction is not None:
         assert compaction.tokens_after == conversation.tokens
+
+
+# -- steering --
+
+
+def steering(seq: int, text: str) -> Message:
+    return Message(seq, Role.user, text, 0, is_steering=True)
+
+
+def test_a_message_that_steers_continues_the_request_before_it():
+    call = [{"id": "c1", "name": "bash", "arguments": "{}"}]
+    reasoning = Reasoning("I had better look.", "openai:m")
+    context = ModelContext(
+        [
+            Message(1, Role.user, "tidy up", 0),
+            Message(2, Role.assistant, "", 0, call, None, reasoning),
+            Message(3, Role.tool, "done", 0, None, "c1"),
+            steering(4, "but not the garden"),
+        ]
+    )
+    first, said, _, last = context.messages()
+    assert (first, last) == (UserMessage("tidy up"), UserMessage("but not the garden"))
+    # The model goes on with the same request, and may need its reasoning.
+    assert isinstance(said, AssistantMessage)
+    assert said.reasoning == reasoning
+    context.add(Message(5, Role.user, "another request", 0))
+    assert "cancelled or failed" in context.messages()[0].text
+
+
+def test_a_summary_has_the_request_with_what_steered_it():
+    call = [{"id": "c1", "name": "bash", "arguments": "{}"}]
+    context = ModelContext(
+        [
+            Message(1, Role.user, "tidy up", 0),
+            Message(2, Role.assistant, "", 0, call),
+            Message(3, Role.tool, "x" * 3000, 0, None, "c1"),
+            steering(4, "but not the garden"),
+            Message(5, Role.assistant, "", 0, [call[0] | {"id": "c2"}]),
+            Message(6, Role.tool, "y" * 3000, 0, None, "c2"),
+        ],
+        budget=1500,
+    )
+    assert context.compact() is not None
+    summary = context.messages()[0].text
+    assert summary.endswith("tidy up\n\nbut not the garden")

@@ -3,6 +3,7 @@
 from interlock.agent.events import (
     CUT_OFF,
     AskUser,
+    ReasoningDelta,
     RetryAnnounced,
     TaskEnded,
     TextDelta,
@@ -13,7 +14,7 @@ from interlock.agent.events import (
 )
 from interlock.channels.terminal.agent_events import AgentEventReader
 from interlock.feed.entries import EntryMessage, LogEntry, TaskEndCode
-from interlock.feed.render import render_entry, render_text
+from interlock.feed.render import render_entry, render_reasoning, render_text
 from interlock.log.hash_chain import EventHeader
 
 DENIAL = {"call_id": "d", "tool_name": "bash", "mode": "chat", "error_code": "MODE_DENIED", "error": "no"}
@@ -146,3 +147,34 @@ def test_the_text_of_a_discarded_turn_is_no_turns_text():
         live(0, "I will"), entry("turn.discarded", {"turn": 1}), turn(1, "", "c1"), result("c1")
     )
     assert TurnCompleted(1, "", 1, 3, 4) in asked_again
+
+
+def reasoned(offset, text, duration_ms=None, number=1):
+    return [render_reasoning("t_1", number, offset, text, duration_ms)]
+
+
+def thoughtful(number, text, thought, *calls):
+    items = turn(number, text, *calls)
+    items[0].data["payload"] |= {"reasoning": {"text": thought, "model": "m"}, "reasoning_ms": 90}
+    return items
+
+
+def thoughts(*items):
+    return [event for event in read(*items) if isinstance(event, ReasoningDelta)]
+
+
+def test_reasoning_comes_once_live_or_from_the_log():
+    whole = [ReasoningDelta(1, 0, "Hm.", 90)]
+    assert thoughts(thoughtful(1, "Yes.", "Hm."), done()) == whole
+    shown = [reasoned(0, "Hm"), reasoned(2, "."), reasoned(3, "", 90), live(0, "Yes.")]
+    pieces = [ReasoningDelta(1, 0, "Hm"), ReasoningDelta(1, 2, "."), ReasoningDelta(1, 3, "", 90)]
+    assert thoughts(*shown, thoughtful(1, "Yes.", "Hm."), done()) == pieces
+    # It is not told after its answer.
+    assert thoughts(live(0, "Yes."), thoughtful(1, "Yes.", "Hm."), done()) == []
+    both = thoughts(thoughtful(1, "", "Hm.", "c1"), result("c1"), thoughtful(2, "Yes.", "So."), done())
+    assert both == [*whole, ReasoningDelta(2, 0, "So.", 90)]
+
+
+def test_the_reasoning_of_a_discarded_turn_comes_again():
+    again = [reasoned(0, "Hm"), entry("turn.discarded", {"turn": 1}), reasoned(0, "Hm, so.", 90)]
+    assert thoughts(*again) == [ReasoningDelta(1, 0, "Hm"), ReasoningDelta(1, 0, "Hm, so.", 90)]

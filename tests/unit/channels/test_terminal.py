@@ -4,6 +4,7 @@ import io
 
 from interlock.agent.events import (
     AskUser,
+    ReasoningDelta,
     RetryAnnounced,
     TaskEnded,
     TextDelta,
@@ -157,6 +158,31 @@ def test_colours_are_for_a_terminal_that_wants_them(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     assert not standard_writer().colours
     assert "\x1b[2m  > bash\x1b[0m" in shown(ToolCallInfo("c", "bash", {}), colours=True)
+
+
+def test_reasoning_is_grey_and_apart_from_its_answer():
+    events = (
+        ReasoningDelta(1, 0, "Hm,"),
+        ReasoningDelta(1, 3, " so\x1b[31m."),
+        ReasoningDelta(1, 7, "", 1234),
+        TextDelta(1, 0, "Yes."),
+        TurnCompleted(1, "Yes.", 0, 1, 1),
+    )
+    assert shown(*events) == "  (reasoning)\nHm, so\\x1b[31m.\n  (reasoned for 1.2 s)\nYes.\n"
+    assert "\x1b[2mHm,\x1b[0m" in shown(*events, colours=True)
+    assert shown(*events, shows_text=False) == ""
+
+
+def test_reasoning_that_broke_off_ends_its_line():
+    again = (
+        ReasoningDelta(1, 0, "Half"),
+        RetryAnnounced(1, "it broke off"),
+        ReasoningDelta(1, 0, "All.", 1000),
+    )
+    assert shown(*again).splitlines() == [
+        *("  (reasoning)", "Half", "  (it broke off; retrying in 1 s)"),
+        *("  (reasoning)", "All.", "  (reasoned for 1.0 s)"),
+    ]
 
 
 def test_without_running_text_the_answer_is_left_to_whoever_prints_it_at_the_end():

@@ -4,6 +4,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from interlock.memory.authorship import AuthorLines, NoteAuthor
 from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.note_writer import NoteWriter
 
@@ -14,9 +15,12 @@ def nothing() -> None:
 
 def main() -> None:
     folder, name, count, title = sys.argv[1:5]
-    writer = NoteWriter(NoteDirectory(Path(folder)), lambda text: text)
+    authors = AuthorLines(Path(folder).parent / "key")
+    writer = NoteWriter(NoteDirectory(Path(folder)), lambda text: text, authors)
     for number in range(int(count)):
-        entry = writer.entry(f"entry {name}-{number}.", title, datetime(2026, 1, 2, tzinfo=UTC))
+        entry = writer.entry(
+            f"entry {name}-{number}.", title, datetime(2026, 1, 2, tzinfo=UTC), NoteAuthor()
+        )
         writer.append(entry, nothing, nothing)
 
 

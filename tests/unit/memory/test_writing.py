@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 
 from interlock.core.errors import ToolError
 from interlock.memory import conditional_replace, note_writer
+from interlock.memory.authorship import AuthorLines, NoteAuthor
 from interlock.memory.conditional_replace import NoteChanged, compare_and_swap
 from interlock.memory.note_directory import MAX_NOTE_BYTES, NoteDirectory, is_note_name, note_state
 from interlock.memory.note_writer import AppendResult, NoteWriter, slug
 
 WHEN = datetime(2026, 11, 15, 9, 30, tzinfo=timezone(timedelta(hours=1)))
+AUTHOR = NoteAuthor(tool="memory_append", person="ada")
+STAMP = "2026-11-15 09:30 +01:00"
+BY = re.compile(
+    rf"\*Written {re.escape(STAMP)} by tool memory_append; person ada\* <!-- interlock:2:\S+ -->"
+)
 
 
 def nothing() -> None:
@@ -32,8 +38,14 @@ def folder(tmp_path) -> Path:
 def append(
     folder: Path, content: str, title: str = "", commit=nothing, redact=lambda text: text
 ) -> AppendResult:
-    writer = NoteWriter(NoteDirectory(folder), redact)
-    return writer.append(writer.entry(content, title, WHEN), commit, nothing)
+    return write(folder, content, title, commit=commit, redact=redact)
+
+
+def write(
+    folder: Path, content: str, title="", *, when=WHEN, commit=nothing, check=nothing, redact=str
+) -> AppendResult:
+    writer = NoteWriter(NoteDirectory(folder), redact, AuthorLines(folder.parent.parent / "key"))
+    return writer.append(writer.entry(content, title, when, AUTHOR), commit, check)
 
 
 def visible_files(folder: Path) -> list[str]:
@@ -46,9 +58,9 @@ def test_without_a_title_an_entry_goes_to_the_note_of_the_day(folder):
     again = append(folder, "second")
     assert (again.path, again.created) == ("2026-11-15.md", False)
     text = (folder / "2026-11-15.md").read_text()
-    stamp = "## 2026-11-15 09:30 +01:00"
-    assert text == f"# 2026-11-15\n\n{stamp}\n\nfirst\n\n{stamp}\n\nsecond\n"
-    assert text.splitlines()[again.line - 1] == stamp
+    head = f"## {STAMP}\n\n*Written"
+    assert BY.sub("*Written", text) == f"# 2026-11-15\n\n{head}\n\nfirst\n\n{head}\n\nsecond\n"
+    assert text.splitlines()[again.line - 1] == f"## {STAMP}"
 
 
 def test_the_same_title_adds_to_the_same_note(folder):
@@ -285,9 +297,8 @@ def test_waiting_for_the_lock_can_be_stopped(folder):
         if len(looks) == 3:
             raise TimeoutError
 
-    writer = NoteWriter(NoteDirectory(folder), lambda text: text)
     with pytest.raises(ToolError):
-        writer.append(writer.entry("y", "", WHEN), nothing, stop_at_the_third_look)
+        write(folder, "y", check=stop_at_the_third_look)
     os.close(held)
     assert len(looks) == 3
 
@@ -305,6 +316,5 @@ def test_a_note_that_never_rests_is_told(folder, monkeypatch):
 
 
 def test_the_time_has_its_zone(folder):
-    writer = NoteWriter(NoteDirectory(folder), lambda text: text)
-    writer.append(writer.entry("x", "", datetime(2026, 1, 2, 3, 4, tzinfo=UTC)), nothing, nothing)
+    write(folder, "x", when=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
     assert "## 2026-01-02 03:04 +00:00\n" in (folder / "2026-01-02.md").read_text()

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.questions.answers import MAX_ANSWER_BYTES, read_answer
-from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import answer_text, question_text
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import MAX_DOCUMENT_BYTES, document_of, read_widget
 from tests.unit.questions.widget_cases import CASES
 

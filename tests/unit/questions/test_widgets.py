@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from interlock.questions.answers import read_answer
-from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import answer_text, question_text
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import WidgetType, document_of, read_widget
 from tests.harness.case_tables import each_row
 from tests.unit.questions.widget_cases import CASES
@@ -72,8 +72,11 @@ def test_what_all_questions_share_is_judged_alike(kind, change, path):
         ({"fields": [{"name": "a", "pattern": "(a+)+"}]}, "fields[0].pattern: a field of type text has no"),
         ({"fields": [{"name": "a", "required": "false"}]}, "fields[0].required: must be true or false"),
         ({"fields": [{"name": "a", "required": 1}]}, "fields[0].required: must be true or false"),
+        ({"fields": [{"name": "a", "max_length": None}]}, "fields[0].max_length: must not be null"),
+        ({"fields": [{"name": "a", "type": "number", "min": None}]}, "fields[0].min: must not be null"),
+        ({"fields": [{"name": "a", "type": "x" * 999, "b": 1}]}, "fields[0].b: a field has no such key"),
         ({"fields": [{"name": "a", "min": 1}]}, "fields[0].min: a field of type text has no such key"),
-        ({"fields": [{"name": "a", "max_length": 0}]}, "fields[0].max_length: must be between 1"),
+        ({"fields": [{"name": "a", "max_length": 0}]}, "fields[0].max_length: must be at least 1"),
         ({"fields": [{"name": "a", "max_length": True}]}, "fields[0].max_length: must be a whole number"),
         (
             {"fields": [{"name": "a", "max_length": 2, "default": "abc"}]},
@@ -168,6 +171,7 @@ def test_a_form_that_cannot_be_filled_in_is_refused(change, told):
         ("plan_review", {"steps": ["s"] * 51}, "steps: must have at most 50"),
         ("feedback", {"rating_max": 11}, "rating_max: must be between 1 and 10"),
         ("feedback", {"rating_max": True}, "rating_max: must be a whole number, not true"),
+        ("feedback", {"rating_max": None}, "rating_max: must not be null"),
         ("feedback", {"rating_min": 5}, "rating_min: must be between 0 and 4"),
         ("feedback", {"rating_max": ..., "rating_min": 1}, "rating_max: is missing"),
         (
@@ -214,7 +218,7 @@ def test_a_misspelt_key_is_told_with_the_near_one():
 @each_row(
     ("kind", "answer", "told"),
     [
-        ("form", {}, "values: must be an object, not null"),
+        ("form", {}, "values: is missing"),
         ("form", {"values": []}, "values: must be an object, not a list"),
         ("form", {"values": {}}, "values.version: is required"),
         ("form", {"values": {"version": None}}, "values.version: is required"),

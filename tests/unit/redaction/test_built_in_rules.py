@@ -2,22 +2,22 @@
 
 import json
 import shlex
+import shutil
 from dataclasses import replace
 
 import pytest
-from scripts.rules import ready
 
-from interlock.redaction.redactor import MARK, Redactor
+from interlock.redaction.prepared_rules import FOLDER, PREPARED, load_documents, write_prepared
+from interlock.redaction.redactor import MARK, Redactor, check_examples
 from interlock.redaction.rule_loader import (
-    FOLDER,
-    READY,
+    SHARED,
+    WRITTEN,
     check_pattern,
     load_builtin_rules,
     load_rule_sources,
-    parse_rules,
     refuse_duplicate_ids,
 )
-from interlock.redaction.scanner import Scanner, check_examples
+from interlock.redaction.scanner import RuleSet, Scanner
 from tests.harness.case_tables import each_row
 from tests.unit.redaction.case_file import fed
 
@@ -32,11 +32,24 @@ def redactor() -> Redactor:
     return Redactor()
 
 
-def test_what_is_ready_is_what_is_written():
-    """Otherwise: `make rules`."""
-    assert (FOLDER / READY).read_bytes() == ready()
-    bare = [replace(rule, must=(), must_not=()) for rule in RULES]
-    assert [replace(rule, loose="") for rule in load_builtin_rules()] == bare
+def test_what_is_loaded_is_what_is_written():
+    assert load_builtin_rules() == tuple(replace(rule, must=(), must_not=()) for rule in RULES)
+
+
+def test_what_was_prepared_is_used_until_the_sources_change(tmp_path):
+    for name in (*WRITTEN, SHARED):
+        shutil.copy(FOLDER / name, tmp_path)
+    documents = load_documents(tmp_path)
+    write_prepared(tmp_path)
+    prepared = tmp_path / PREPARED
+    prepared.write_text(prepared.read_text("utf-8").replace("a GitHub token", "prepared"), "utf-8")
+    assert "prepared" in str(load_documents(tmp_path))
+    source = tmp_path / "vendors.toml"
+    source.write_text(source.read_text("utf-8").replace("a GitHub token", "changed"), "utf-8")
+    assert "prepared" not in str(load_documents(tmp_path))
+    assert "changed" in str(load_documents(tmp_path))
+    prepared.write_text("[1", "utf-8")
+    assert load_documents(tmp_path).keys() == documents.keys()
 
 
 def test_no_two_rules_have_the_same_name():
@@ -94,10 +107,9 @@ def test_an_example_is_found_inside_json_and_a_shell_line(rule, redactor):
             assert all(middle not in shown for middle in pieces[1:-1] if len(middle) >= 8), around
 
 
-@pytest.mark.parametrize("name", ["vendors.toml", "named.toml"])
+@pytest.mark.parametrize("name", [*WRITTEN, SHARED])
 def test_the_files_hold_no_token_in_one_piece(name):
-    vendors = parse_rules((FOLDER / "vendors.toml").read_text("utf-8"), "vendors.toml")
-    assert Scanner(vendors).find((FOLDER / name).read_bytes()) == []
+    assert Scanner(RuleSet(load_rule_sources("vendors.toml"))).find((FOLDER / name).read_bytes()) == []
 
 
 @each_rule

@@ -38,7 +38,7 @@ class SlowToEnd:
 @pytest.mark.parametrize("how", ["cancel", "hurry", "lose"])
 async def test_an_attempt_does_not_end_before_the_agents_work(how):
     agent = SlowToEnd()
-    trial = Trial(AgentHandler(agent, LiveStream(Bus()), None).handle, cancel_grace=0.01)
+    trial = Trial(AgentHandler(agent, LiveStream(Bus()), None, None).handle, cancel_grace=0.01)
     asyncio.get_running_loop().call_later(0.1, agent.may_end.set)
     end = await trial.end(getattr(trial, how))
     assert agent.has_ended
@@ -50,7 +50,7 @@ async def test_what_goes_wrong_while_it_is_being_cancelled_is_not_told_by_the_ga
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
     agent = SlowToEnd(OSError("the disk is full"))
     agent.may_end.set()
-    trial = Trial(AgentHandler(agent, LiveStream(Bus()), None).handle)
+    trial = Trial(AgentHandler(agent, LiveStream(Bus()), None, None).handle)
     assert await trial.end(trial.cancel) == FailedOutcome("it was cancelled")
     gc.collect()
     assert unheard == []

@@ -1,8 +1,8 @@
 """What a process publishes of its running answers: each delta, and the whole to who missed it."""
 
-from interlock.agent.events import TaskEnded, TextDelta, ToolProgress, TurnCompleted
+from interlock.agent.events import ReasoningDelta, TaskEnded, TextDelta, ToolProgress, TurnCompleted
 from interlock.config.modes import ToolMode
-from interlock.runtime.bus import Bus, ProgressReported, ResyncRequested, TextAppended
+from interlock.runtime.bus import Bus, ProgressReported, ResyncRequested, TextAppended, TextPart
 from interlock.runtime.live_stream import LiveStream, RunningText
 from interlock.runtime.task_rows import Task, TaskStatus
 
@@ -77,3 +77,20 @@ def test_who_missed_the_beginning_gets_the_whole_text():
     bus.publish(ResyncRequested("s_1"))
     bus.publish(ResyncRequested("s_2"))
     assert heard == [TextAppended("s_1", "t_1", 1, 0, "Hello")]
+
+
+def test_reasoning_is_published_beside_the_text_and_sent_whole_with_it():
+    bus = Bus()
+    live, heard = LiveStream(bus), []
+    for delta in (ReasoningDelta(1, 0, "Hm, "), ReasoningDelta(1, 4, "so.", 90), TextDelta(1, 0, "Yes.")):
+        live.publish(task(), delta)
+    assert live.running_text("s_1") == RunningText("t_1", 1, "Yes.", "Hm, so.", 90)
+    bus.subscribe(heard.append, TextAppended)
+    bus.publish(ResyncRequested("s_1"))
+    assert heard == [
+        TextAppended("s_1", "t_1", 1, 0, "Hm, so.", TextPart.reasoning, 90),
+        TextAppended("s_1", "t_1", 1, 0, "Yes."),
+    ]
+    live.publish(task(), ReasoningDelta(1, 0, ""))
+    live.publish(task(), TextDelta(1, 0, ""))
+    assert live.running_text("s_1") == RunningText("t_1", 1, "")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.runtime import send_buffer
-from interlock.runtime.bus import LogAppended, TextAppended, WorkAvailable
+from interlock.runtime.bus import LogAppended, TextAppended, TextPart, WorkAvailable
 from interlock.runtime.send_buffer import SendBuffer
 
 
@@ -38,6 +38,7 @@ def test_pieces_that_follow_one_another_become_one(texts):
         TextAppended("s", "t", 1, 0, "x"),
         TextAppended("s", "t", 2, 3, "x"),
         TextAppended("s", "u", 1, 3, "x"),
+        TextAppended("s", "t", 1, 3, "x", TextPart.reasoning),
     ],
 )
 def test_what_does_not_follow_stays_by_itself(after):

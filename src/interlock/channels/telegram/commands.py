@@ -47,6 +47,8 @@ class TelegramCommands:
             "why": self._why,
             "cancel": self._cancel,
             "undo": self._undo,
+            "compact": self._compact,
+            "steer": self._steer,
         }
 
     async def carry_out(self, asked: IncomingMessage) -> MessageContent | None:
@@ -129,7 +131,23 @@ class TelegramCommands:
         ]
         return MessageContent("\n".join(lines))
 
+    async def _compact(self, asked: IncomingMessage) -> MessageContent:
+        session_id = await self._records.session_of(asked.chat_id)
+        if session_id is None:
+            return MessageContent("No messages yet.")
+        await self._services.sessions.request_compaction(session_id, who=person(asked.user_id))
+        return MessageContent("Older messages will be summarised for the model with your next message.")
+
     # -- tasks --
+
+    async def _steer(self, _asked: IncomingMessage) -> MessageContent:
+        """With a text it is a message (`conversation.py`)."""
+        return MessageContent("Write the message after the command: /steer TEXT.")
+
+    async def may_steer(self, asked: IncomingMessage) -> bool:
+        """Whether the task at work is this person's, or they are an operator."""
+        mine, _ = await self._mine(asked)
+        return any(not task.status.is_end and task.attempts for task in mine)
 
     async def _cancel(self, asked: IncomingMessage) -> MessageContent:
         who, cancelled = person(asked.user_id), 0

@@ -139,6 +139,9 @@ class ChatConversation:
                 is_busy = True
             elif each.incoming.kind is IncomingKind.text:
                 return await self._deal_with_text(waiting[place:])
+            elif _is_steering(each.incoming):
+                await self._seal([each.incoming])
+                return 0.0
             else:
                 await self._deal(each.incoming)
                 return 0.0
@@ -179,7 +182,10 @@ class ChatConversation:
         self._task_display.begin(task)
         try:
             await self._commands.make_session(task.session_id, title_from_message(text))
-            put = await self._services.tasks.put(task.session_id, text, who=who, task_id=task_id)
+            steer = _is_steering(group[0]) and await self._commands.may_steer(group[0])
+            put = await self._services.tasks.put(
+                task.session_id, text, who=who, task_id=task_id, steer=steer
+            )
         except SessionBusy:
             self._task_display.forget(task_id)
             self._reply_busy()
@@ -331,6 +337,12 @@ class ChatConversation:
 
     def _answer_callback(self, incoming: IncomingMessage, text: str) -> None:
         self._outbox.answer_callback(incoming.press_id, self._services.redactor.text(text))
+
+
+def _is_steering(incoming: IncomingMessage) -> bool:
+    """A message for the task at work, and its own task if there is none."""
+    is_command = incoming.kind is IncomingKind.command and incoming.command == "steer"
+    return is_command and bool(incoming.text.strip())
 
 
 def _group_messages(waiting: Sequence[InboxEntry], window: float) -> tuple[list[IncomingMessage], float]:

@@ -13,7 +13,7 @@ from interlock.channels.answer_dialogue import field_prompt, parse_field_value
 from interlock.channels.telegram.outgoing_content import ButtonRows, MessageButton
 from interlock.core.text import escape_control_characters
 from interlock.questions.fields import ChoiceOption, FieldType, FormField
-from interlock.questions.object_reader import FieldError
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import (
     ActionsQuestion,
     ActionStyle,

@@ -31,14 +31,15 @@ from interlock.feed.frames import (
     ToolDeniedData,
     ToolResultData,
 )
-from interlock.questions.object_reader import FieldError
 from interlock.questions.rendering import answer_text
+from interlock.questions.validation import FieldError
 from interlock.questions.widgets import Widget, read_widget
 from interlock.redaction.redactor import Redactor
 
 # The interval at which a growing text is rendered.
 TEXT_SECONDS = 0.3
 EMPTY = "(empty answer)"
+STEERED = "↪ The running task got this message."
 
 
 class TaskView:
@@ -87,6 +88,9 @@ class TaskView:
                 self._end(_ending(cast("ErrorData", data)))
             case FeedItemType.event:
                 self._show_event(cast("EventData", data))
+            case FeedItemType.reasoning_chunk:
+                # A chat shows answers: each change of a message is a request to Telegram.
+                pass
         await self._report_end()
 
     # -- text --
@@ -197,6 +201,8 @@ class TaskView:
         match entry["kind"]:
             case "ask_user.answered" | "ask_user.expired":
                 self._close_question(payload)
+            case "task.steered":
+                self._end(STEERED)
             case "turn.completed" | "task.started":
                 self._outbox.typing()
             case _:

@@ -11,7 +11,9 @@ from interlock.agent.events import (
     CUT_OFF,
     AgentEvent,
     AskUser,
+    ReasoningDelta,
     RetryAnnounced,
+    SteeringMessage,
     TaskEnded,
     TextDelta,
     ToolCallInfo,
@@ -27,6 +29,7 @@ from interlock.feed.frames import (
     EventData,
     FeedItem,
     FeedItemType,
+    ReasoningChunk,
     StreamChunk,
     ToolCallData,
     ToolDeniedData,
@@ -46,6 +49,8 @@ class AgentEventReader:
         self._turn = 0
         self._text = ""
         self._withdrawn = ""
+        # What was shown of the reasoning of the newest turn with any, and whether its end was.
+        self._reasoning: tuple[int, str, bool] = (0, "", False)
         # A turn is reported after the results of its calls.
         self._completed: dict[str, Any] | None = None
         self._open_calls: set[str] = set()
@@ -56,8 +61,8 @@ class AgentEventReader:
         if is_subtask(item.task_id):
             return
         match item.type:
-            case FeedItemType.stream_chunk:
-                yield from self._chunk(cast("StreamChunk", item.data))
+            case FeedItemType.stream_chunk | FeedItemType.reasoning_chunk:
+                yield from self._streamed(item)
             case FeedItemType.tool_call:
                 call = cast("ToolCallData", item.data)
                 self._open_calls.add(call["call_id"])
@@ -85,6 +90,12 @@ class AgentEventReader:
         if item.is_last and not self._open_calls:
             yield from self._end_turn()
 
+    def _streamed(self, item: FeedItem) -> Iterator[AgentEvent]:
+        if item.type is FeedItemType.reasoning_chunk:
+            yield from self._reasoned(cast("ReasoningChunk", item.data))
+        else:
+            yield from self._chunk(cast("StreamChunk", item.data))
+
     def _chunk(self, chunk: StreamChunk) -> Iterator[AgentEvent]:
         if chunk["done"]:
             yield from self._end_task(TaskEnded("done", CUT_OFF if self._is_cut_off else ""))
@@ -96,6 +107,30 @@ class AgentEventReader:
             self._withdrawn = known
         elif text != self._withdrawn and (new := text.removeprefix(known)):
             yield TextDelta(chunk["turn"], len(text) - len(new), new)
+
+    def _reasoned(self, chunk: ReasoningChunk) -> Iterator[AgentEvent]:
+        turn, shown, is_over = self._reasoning
+        if turn != chunk["turn"]:
+            shown, is_over = "", False
+        text, duration_ms = shown[: chunk["offset"]] + chunk["content"], chunk["duration_ms"]
+        self._reasoning = (chunk["turn"], text, duration_ms is not None)
+        new = text.removeprefix(shown)
+        if new or (duration_ms is not None and not is_over):
+            yield ReasoningDelta(chunk["turn"], len(text) - len(new), new, duration_ms)
+
+    def _stored_reasoning(self, payload: dict[str, Any]) -> Iterator[AgentEvent]:
+        """What was not shown before it was stored, unless its answer was."""
+        text = (payload.get("reasoning") or {}).get("text")
+        if text and not (self._turn == payload["turn"] and self._text):
+            yield from self._reasoned(
+                {
+                    "content": text,
+                    "task_id": "",
+                    "turn": payload["turn"],
+                    "offset": 0,
+                    "duration_ms": payload.get("reasoning_ms"),
+                }
+            )
 
     def _error(self, error: ErrorData) -> Iterator[AgentEvent]:
         if error["code"] == TaskEndCode.CANCELLED:
@@ -110,11 +145,15 @@ class AgentEventReader:
             case "turn.completed":
                 self._completed = payload
                 self._is_cut_off = payload["finish_reason"] == "length"
+                yield from self._stored_reasoning(payload)
             case "retry.scheduled":
                 yield RetryAnnounced(payload["delay_seconds"], payload.get("error") or "")
+            case "task.steered":
+                yield SteeringMessage(event["message"]["content"] if "message" in event else "")
             case "turn.discarded":
                 if payload["turn"] == self._turn:
                     self._text = ""
+                self._reasoning = (0, "", False)
             case "model.fallback":
                 yield RetryAnnounced.by_another(payload.get("error") or "", payload["to_model"])
             case "agent.failed":

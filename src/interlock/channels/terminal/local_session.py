@@ -102,6 +102,15 @@ class LocalSession:
     async def _put(self, text: str, task_id: str) -> Task:
         return await self._tasks.put(self.session_id, text, who=self._person, task_id=task_id)
 
+    async def steer(self, text: str) -> Task:
+        """Send a message for the task at work, and do not wait."""
+        return await self._tasks.put(
+            self.session_id, text, who=self._person, task_id=new_task_id(), steer=True
+        )
+
+    async def present(self, task: Task) -> Task:
+        return await self._tasks.get(task.id)
+
     async def answer(self, question: Question, given: Mapping[str, Any]) -> Task:
         """Answer a question and continue its task. Raises `InvalidAnswer` if it is not valid."""
 

@@ -11,7 +11,9 @@ import orjson
 from interlock.agent.events import (
     AgentEvent,
     AskUser,
+    ReasoningDelta,
     RetryAnnounced,
+    SteeringMessage,
     TaskEnded,
     TextDelta,
     ToolCallInfo,
@@ -36,10 +38,10 @@ class TerminalWriter:
     colours: bool
     _at_line_start: bool = field(default=True)
 
-    def text(self, text: str) -> None:
+    def text(self, text: str, style: str = "") -> None:
         shown = escape_control_characters(text, lines=True)
         if shown:
-            self.stream.write(shown)
+            self.stream.write(f"\x1b[{style}m{shown}\x1b[0m" if style and self.colours else shown)
             self.stream.flush()
             self._at_line_start = shown.endswith("\n")
 
@@ -76,6 +78,7 @@ class TerminalView:
         self._shows_text = shows_text
         self._cards: dict[str, str] = {}
         self._last_card = ""
+        self._is_reasoning = False
         self.last_denial: ToolDenied | None = None
         self.told_end = False
 
@@ -89,12 +92,13 @@ class TerminalView:
 
     def show(self, event: AgentEvent) -> None:
         match event:
-            case TextDelta(text=text):
+            case TextDelta() | ReasoningDelta():
                 if self._shows_text:
-                    self._writer.text(text)
+                    self._show_delta(event)
             case TurnCompleted():
                 self._end_turn(event)
             case RetryAnnounced():
+                self._is_reasoning = False
                 when = f"; retrying in {event.delay_seconds:g} s" if event.delay_seconds else ""
                 self._writer.line(f"  ({event.sentence}{when})", _DIM)
             case TaskEnded(status=status, sentence=sentence):
@@ -103,11 +107,25 @@ class TerminalView:
                     self._writer.line(sentence, _RED if status == "failed" else _DIM)
             case ToolCallInfo() | ToolProgress() | ToolResultInfo() | ToolDenied():
                 self._show_call(event)
+            case SteeringMessage(text=text):
+                self._writer.line(f"  (the task got your message: {_clipped(text)})", _DIM)
             case AskUser():
                 # The caller prompts for the answer.
                 self._writer.end_line()
             case _:
                 assert_never(event)
+
+    def _show_delta(self, event: TextDelta | ReasoningDelta) -> None:
+        is_reasoning = isinstance(event, ReasoningDelta)
+        if is_reasoning and not self._is_reasoning and event.text:
+            self._writer.line("  (reasoning)", _DIM)
+        elif self._is_reasoning and not is_reasoning:
+            self._writer.end_line()
+        self._is_reasoning = is_reasoning
+        self._writer.text(event.text, _DIM if is_reasoning else "")
+        if isinstance(event, ReasoningDelta) and event.duration_ms is not None:
+            self._is_reasoning = False
+            self._writer.line(f"  (reasoned for {event.duration_ms / 1000:.1f} s)", _DIM)
 
     def _show_call(self, event: ToolCallInfo | ToolProgress | ToolResultInfo | ToolDenied) -> None:
         match event:

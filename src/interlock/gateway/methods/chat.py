@@ -35,6 +35,7 @@ class ChatSendParams(MethodParams):
     session_id: Identifier | None = None
     content: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
     task_id: Identifier | None = None
+    steer: bool = False
 
 
 class ChatCancelParams(MethodParams):
@@ -71,6 +72,7 @@ async def send(call: MethodCall[ChatSendParams]) -> Json:
         who=call.who,
         credential_id=call.credential_id,
         task_id=task_id,
+        steer=params.steer,
     )
     return {"task": asdict(task)}
 

@@ -7,11 +7,10 @@ from typing import Any
 from interlock.config.modes import ALL_MODES
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.text import replace_hidden_characters
-from interlock.questions.fields import FieldType
-from interlock.questions.object_reader import FieldError
 from interlock.questions.rows import Question
 from interlock.questions.service import AskingCall, QuestionService
-from interlock.questions.widgets import ActionStyle, CommentPolicy, Widget, WidgetType, read_widget
+from interlock.questions.validation import FieldError
+from interlock.questions.widgets import Widget, question_schema, read_widget
 from interlock.redaction.redactor import MARK
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import BaseTool, Effect, ToolContext, ToolGroup
@@ -36,7 +35,7 @@ class AskUserTool(BaseTool):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        return _SCHEMA
+        return question_schema()
 
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Widget:  # noqa: ARG002
         try:
@@ -104,98 +103,3 @@ async def _put(questions: QuestionService, widget: Widget, call: AskingCall) -> 
         if putting.exception() is None:
             return putting.result()
         raise
-
-
-# -- the schema for the model ------------------------------------------------------------------------
-
-
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-def _words(
-    words: type[WidgetType | FieldType | ActionStyle | CommentPolicy], description: str
-) -> dict[str, Any]:
-    return {"type": "string", "enum": [word.value for word in words], "description": description}
-
-
-def _objects(description: str, required: list[str], properties: dict[str, Any]) -> dict[str, Any]:
-    item = {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-    return {"type": "array", "items": item, "description": description}
-
-
-_OPTION = {
-    "value": _text("The value in the answer."),
-    "label": _text("The label the user sees. Default: the value."),
-    "description": _text("One more sentence."),
-}
-
-_FIELD = {
-    "name": _text("Letters, digits, _ and -. The key of the value in the answer."),
-    "label": _text("The label the user sees. Default: the name."),
-    "type": _words(FieldType, "Default: text."),
-    "description": _text("One more sentence."),
-    "required": {"type": "boolean", "description": "Default: false."},
-    "default": {
-        "type": ["string", "number", "boolean", "array"],
-        "items": {"type": "string"},
-        "description": "The initial value, of the field's own type. A date is YYYY-MM-DD.",
-    },
-    "options": _objects("For select and multi_select.", ["value"], _OPTION),
-    "min": {"type": "number", "description": "For number and integer."},
-    "max": {"type": "number", "description": "For number and integer."},
-    "max_length": {"type": "integer", "description": ("For text and multiline: the number of characters.")},
-}
-
-_ACTION = {
-    "id": _text("Letters, digits, _ and -. The answer contains this id."),
-    "label": _text("The label the user sees. Default: the id."),
-    "description": _text("One more sentence."),
-    "style": _words(ActionStyle, "Default: default."),
-}
-
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "type": _words(
-            WidgetType,
-            "The type of question. Give only the keys of that type. confirmation: yes or no. "
-            "selection: choose among options. form: fill in fields. plan_review: approve, reject "
-            "or revise a plan. feedback: a rating, a comment, or both. action_selection: choose "
-            "what to do next.",
-        ),
-        "message": _text("The question itself."),
-        "title": _text("A short heading."),
-        "fields": _objects("form: the fields to fill in.", ["name"], _FIELD),
-        "submit_label": _text("form: the label of the button. Default: Submit."),
-        "options": _objects("selection: the options.", ["value"], _OPTION),
-        "multiple": {"type": "boolean", "description": "selection: allow more than one choice."},
-        "min_choices": {"type": "integer", "description": "selection with multiple. Default: 1."},
-        "max_choices": {"type": "integer", "description": "selection with multiple. Default: all."},
-        "allow_other": {"type": "boolean", "description": ("selection: also allow a free-text answer.")},
-        "confirm_label": _text("confirmation: the label of yes. Default: Yes."),
-        "deny_label": _text("confirmation: the label of no. Default: No."),
-        "dangerous": {"type": "boolean", "description": "confirmation: yes cannot be undone."},
-        "plan": _text("plan_review: the plan, in Markdown."),
-        "steps": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "plan_review: the steps, if a list is clearer.",
-        },
-        "rating_min": {"type": "integer", "description": "feedback: the lowest rating. Default: 1."},
-        "rating_max": {
-            "type": "integer",
-            "description": "feedback: the highest rating; without it, there is no rating.",
-        },
-        "comment": _words(
-            CommentPolicy, "feedback: whether to ask for a comment. Default: optional beside a rating."
-        ),
-        "actions": _objects("action_selection: the possible actions.", ["id"], _ACTION),
-    },
-    "required": ["type", "message"],
-}

@@ -1,10 +1,13 @@
 """Adds a dated entry to a note in memory."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from pydantic import Field
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.memory.authorship import NoteAuthor
 from interlock.memory.note_writer import NoteEntry, NoteWriter
 from interlock.tools.arguments import ToolArguments
 from interlock.tools.result import FileTouch, ToolResult
@@ -21,6 +24,8 @@ class MemoryAppendArguments(ToolArguments):
 
 
 class MemoryAppendTool(TypedTool):
+    """`author` reads who or what a session and its task act for."""
+
     name = "memory_append"
     description = (
         "Save something in memory: append a dated entry to the note with this title, or to "
@@ -33,12 +38,16 @@ class MemoryAppendTool(TypedTool):
     effect = Effect.write
     switches = frozenset({PolicySwitch.memory})
 
-    def __init__(self, writer: NoteWriter | None) -> None:
+    def __init__(
+        self, writer: NoteWriter | None, author: Callable[[str, str | None], NoteAuthor] | None
+    ) -> None:
         self._writer = writer
+        self._author = author
 
     async def prepare(self, arguments: MemoryAppendArguments, context: ToolContext) -> NoteEntry:
-        writer, content, title = self._writer, arguments.content, arguments.title
-        if writer is None:
+        writer, read_author = self._writer, self._author
+        content, title = arguments.content, arguments.title
+        if writer is None or read_author is None:
             raise ToolError(
                 ErrorCode.EXECUTION_ERROR,
                 "there is no memory here",
@@ -47,7 +56,12 @@ class MemoryAppendTool(TypedTool):
         # Redaction costs with the length of the text: the limit comes before it.
         _refuse_too_much(content, context.limits.max_write_bytes)
         now = datetime.now().astimezone()
-        return await run_in_thread_abandonable(context.cancel, lambda: writer.entry(content, title, now))
+
+        def entry() -> NoteEntry:
+            author = replace(read_author(context.session_id, context.scope.task), tool=self.name)
+            return writer.entry(content, title, now, author)
+
+        return await run_in_thread_abandonable(context.cancel, entry)
 
     async def execute(self, prepared: NoteEntry, context: ToolContext) -> ToolResult:
         writer = self._writer

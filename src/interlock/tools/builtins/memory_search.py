@@ -87,7 +87,15 @@ def _entry(number: int, hit: SearchHit) -> str:
     if hit.day and hit.day not in f"{hit.path} {hit.heading}":
         facts.append(hit.day)
     also = f"   also at line {', '.join(map(str, hit.also_lines))}\n" if hit.also_lines else ""
-    return f"{number}. {' | '.join(facts)}\n   {escape_control_characters(hit.snippet)}\n{also}"
+    # On a line of its own, which no heading and no text of a note can imitate.
+    written = f"   {_written(hit)}\n"
+    return f"{number}. {' | '.join(facts)}\n{written}   {escape_control_characters(hit.snippet)}\n{also}"
+
+
+def _written(hit: SearchHit) -> str:
+    if hit.author is None:
+        return f"author unknown (written or edited by hand); the file is of {hit.written_at}"
+    return f"written {hit.written_at} by {hit.author}"
 
 
 def _counted(notes: int) -> str:
@@ -98,8 +106,13 @@ def _complaint(found: MemorySearchResult) -> str:
     return f"the latest changes to the notes may be missing: {found.problem}\n" if found.problem else ""
 
 
+def _hit_json(hit: SearchHit) -> dict[str, Any]:
+    author = hit.author and {name: given for name, given in asdict(hit.author).items() if given}
+    return asdict(hit) | {"author": author}
+
+
 def _meta(found: MemorySearchResult) -> dict[str, Any]:
-    meta: dict[str, Any] = {"hits": [asdict(hit) for hit in found.hits], "notes": found.notes}
+    meta: dict[str, Any] = {"hits": [_hit_json(hit) for hit in found.hits], "notes": found.notes}
     if found.corrected:
         meta["corrected"] = found.corrected
     return meta

@@ -1,8 +1,10 @@
 """Registers the built-in tools. The modes of a file tool follow from its kind: see `tools.files.base`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.memory.authorship import NoteAuthor
 from interlock.memory.note_writer import NoteWriter
 from interlock.memory.search import MemorySearch
 from interlock.questions.service import QuestionService
@@ -41,10 +43,14 @@ class FileServices:
 
 @dataclass(frozen=True, slots=True)
 class MemoryServices:
-    """The notes, to search and append. None where tools are only listed."""
+    """The notes, to search and append. None where tools are only listed.
+
+    `author` reads from the store who or what a session and its task act for.
+    """
 
     search: MemorySearch | None
     writer: NoteWriter | None
+    author: Callable[[str, str | None], NoteAuthor] | None
 
 
 def register_builtins(
@@ -63,7 +69,7 @@ def register_builtins(
         DelegateTool(delegation),
         CurrentTimeTool(),
         MemorySearchTool(memory.search),
-        MemoryAppendTool(memory.writer),
+        MemoryAppendTool(memory.writer, memory.author),
         ListFilesTool(files.redactor),
         FindFilesTool(files.redactor),
         SearchFilesTool(files.redactor, files.rg, shell.backend),

@@ -41,12 +41,15 @@ export const CHAT_TEXTS = {
     'composer.touch': 'Enter to send, / for commands.',
     'composer.offline': 'Not connected. Your text is kept; send it when the connection is restored.',
     'composer.too_long': 'Message too long: the limit is 200 000 characters.',
-    'composer.queues': 'The agent is working. New messages are queued.',
+    'composer.queues': 'The agent is working. New messages are queued; Ctrl+Enter gives one to the running task.',
+    'composer.steer': 'Steer',
+    'composer.steer_about': 'Give this message to the running task at its next turn (Ctrl+Enter)',
     'composer.closes_question': 'A question is open. Sending a message closes it without an answer.',
 
     'task.label': 'Task',
     'task.you': 'You',
     'task.queued': 'Queued, starting soon',
+    'task.steers': 'The running task gets this at its next turn',
     'task.queued_behind': ['Queued behind {n} task', 'Queued behind {n} tasks'],
     'task.running': 'Working…',
     'task.waiting': 'Waiting for your answer',
@@ -65,6 +68,10 @@ export const CHAT_TEXTS = {
     'task.timeline': 'Timeline',
     'task.help.LLM_ERROR': 'The model did not respond, or its answer was invalid. Try again, or run interlock doctor to check the connection.',
     'task.help.LIMIT_REACHED': 'The task reached a limit set by the operator. Try a smaller step.',
+
+    'reasoning.on': 'Reasoning…',
+    'reasoning.done': 'Reasoned for {time}',
+    'reasoning.label': 'Reasoning',
 
     'status.asked': 'requested',
     'status.running': 'running',
@@ -120,7 +127,7 @@ export const CHAT_TEXTS = {
     'denial.switch': 'Switch mode…',
     'denial.authority': 'Permissions for {tool}',
 
-    'note.turn.discarded': 'The answer broke off ({error_class}) and is requested again.',
+    'note.turn.discarded': 'The answer broke off ({error_class}) and was discarded.',
     'note.model.fallback': 'The model {from_model} failed ({error_class}). Continuing with {to_model}.',
     'note.retry.scheduled': 'The model did not respond ({error_class}). Retrying in {delay_seconds} s.',
     'note.retry.exhausted': 'Gave up after {attempts} failed model requests.',
@@ -223,11 +230,14 @@ export const CHAT_TEXTS = {
     'composer.touch': 'Enter 发送，/ 查看命令。',
     'composer.offline': '未连接。已输入的内容会保留，连接恢复后即可发送。',
     'composer.too_long': '消息过长：最多 20 万个字符。',
-    'composer.queues': '智能体正在工作。新消息会排队处理。',
+    'composer.queues': '智能体正在工作。新消息会排队处理；按 Ctrl+Enter 则交给正在运行的任务。',
+    'composer.steer': '引导',
+    'composer.steer_about': '在下一轮把此消息交给正在运行的任务（Ctrl+Enter）',
     'composer.closes_question': '有一个问题等待回答。发送消息会关闭该问题（视为未回答）。',
 
     'task.label': '任务',
     'task.you': '你',
+    'task.steers': '正在运行的任务会在下一轮收到',
     'task.queued': '已排队，即将开始',
     'task.queued_behind': '已排队，前面还有 {n} 个任务',
     'task.running': '正在工作…',
@@ -247,6 +257,10 @@ export const CHAT_TEXTS = {
     'task.timeline': '时间线',
     'task.help.LLM_ERROR': '模型没有响应，或其回答无效。请重试，或运行 interlock doctor 检查连接。',
     'task.help.LIMIT_REACHED': '任务达到了管理员设定的限制。请尝试更小的步骤。',
+
+    'reasoning.on': '正在推理…',
+    'reasoning.done': '推理用时 {time}',
+    'reasoning.label': '推理过程',
 
     'status.asked': '已请求',
     'status.running': '运行中',
@@ -302,7 +316,7 @@ export const CHAT_TEXTS = {
     'denial.switch': '切换模式…',
     'denial.authority': '{tool} 的权限',
 
-    'note.turn.discarded': '回答中断（{error_class}），正在重新请求。',
+    'note.turn.discarded': '回答中断（{error_class}），已丢弃。',
     'note.model.fallback': '模型 {from_model} 出错（{error_class}），改用 {to_model} 继续。',
     'note.retry.scheduled': '模型没有响应（{error_class}），{delay_seconds} 秒后重试。',
     'note.retry.exhausted': '模型请求失败 {attempts} 次，已停止重试。',

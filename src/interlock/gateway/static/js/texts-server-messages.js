@@ -132,6 +132,8 @@ const REASONS = [
   ['its name here would clash with another tool\'s', '它在此处的名称会与另一个工具相同'],
   ['its description is longer than {n} characters', '它的说明超过 {n} 个字符'],
   ['its schema is not of type object', '它的参数结构不是 object 类型'],
+  ['the key of author lines cannot be used: {reason}', '作者行所用的密钥无法使用：{reason}'],
+  ['Tell the user that the state folder must be writable.', '请告诉用户：状态文件夹必须可写。'],
   ['its schema cannot be used: {error}', '它的参数结构无法使用：{error}'],
   ['its schema is nested deeper than {n} levels', '它的参数结构嵌套超过 {n} 层'],
   ['its schema contains something that is not JSON', '它的参数结构中有不是 JSON 的内容'],

@@ -1,7 +1,7 @@
 /** One session as the page follows it: frames in, state out, and what the person does with it. No DOM but its clock. */
 import { api } from '../api.js';
 import { store } from '../session-store.js';
-import { emptyState, hasEnded, hasGap, prepend, reduceAll, tasksOf, withoutParts } from './reducer.js';
+import { emptyState, hasEnded, hasGap, knownMessages, prepend, reduceAll, tasksOf, withoutParts } from './reducer.js';
 
 const AT_ONCE = 400;
 const EARLIER = 400;
@@ -25,12 +25,19 @@ api.onState((state) => {
   if (state === 'open') for (const [id, messages] of unsent) deliverLeft(id, messages);
 });
 
+const sending = (id, { content, taskId, steer }) => ({
+  session_id: id,
+  content,
+  task_id: taskId,
+  ...(steer ? { steer } : {}),
+});
+
 /** It was said that they will be sent, whatever is shown by then. The server takes each once. */
 async function deliverLeft(id, messages) {
   for (const message of messages.filter(isWaiting)) {
     message.error = null;
     try {
-      await api.request('chat.send', { session_id: id, content: message.content, task_id: message.taskId });
+      await api.request('chat.send', sending(id, message));
     } catch (error) {
       message.error = error;
     }
@@ -51,7 +58,7 @@ export class ChatSession {
   phase = 'loading';
   problem = null;
   loadingEarlier = false;
-  /** Messages that the server has not confirmed: {taskId, content, error}. */
+  /** Messages that the server has not confirmed: {taskId, content, steer, error}. */
   pending = [];
 
   #queue = [];
@@ -162,7 +169,7 @@ export class ChatSession {
     if (!frames.length || this.#isClosed || this.phase !== 'ready') return;
     this.#queue = [];
     this.state = reduceAll(this.state, frames);
-    const known = new Set(tasksOf(this.state).map((task) => task.id));
+    const known = knownMessages(this.state);
     this.pending = this.pending.filter((each) => !known.has(each.taskId));
     this.#tellEnds();
     this.onChange();
@@ -208,9 +215,9 @@ export class ChatSession {
 
   // -- what the person does --
 
-  /** @param {string} content */
-  send(content, taskId = newTaskId()) {
-    const message = { taskId, content, error: null };
+  /** @param {string} content @param {boolean} [steer] whether the task at work is to get it */
+  send(content, steer = false, taskId = newTaskId()) {
+    const message = { taskId, content, steer, error: null };
     this.pending = [...this.pending.filter((each) => each.taskId !== taskId), message];
     this.onChange();
     this.#deliver(message);
@@ -219,7 +226,7 @@ export class ChatSession {
   async #deliver(message) {
     message.error = null;
     try {
-      await api.request('chat.send', { session_id: this.id, content: message.content, task_id: message.taskId });
+      await api.request('chat.send', sending(this.id, message));
     } catch (error) {
       // Sent again with the same id when the connection is back; the server takes it once.
       message.error = error;

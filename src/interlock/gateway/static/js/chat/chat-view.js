@@ -15,7 +15,7 @@ import { chatHeaderView } from './chat-header.js';
 import { openModeDialog } from './mode-switch.js';
 import { pendingMessageView } from './pending-message.js';
 import { ScrollPosition } from './scroll-position.js';
-import { activeTask, answerOf, startedTask, messagesBy, countTasksBefore, tasksOf } from './reducer.js';
+import { activeTask, answerOf, hasEnded, startedTask, messagesBy, countTasksBefore, tasksOf } from './reducer.js';
 import { noteView, taskView } from './task-view.js';
 import { redoTask, undoTask } from './undo.js';
 import './composer.js';
@@ -168,6 +168,7 @@ class ChatView extends PageElement {
     return {
       sessionId: chat.id,
       before: task.status === 'queued' ? countTasksBefore(chat.state, task.id) : 0,
+      steers: tasksOf(chat.state).some((each) => each.id === task.steers && !hasEnded(each)),
       busy: this.busy,
       // In a run the workflow says what comes after a plan.
       canBuild: chat.session?.kind !== 'run',
@@ -261,7 +262,8 @@ class ChatView extends PageElement {
       .past=${() => (chat ? messagesBy(chat.state, api.info?.who) : [])}
       ?running=${Boolean(active) && !waiting}
       ?stopping=${Boolean(active) && this.busy[active.id] === 'cancel'}
-      @message=${(event) => (this.#chat ? this.#send(event.detail) : this.#begin(event.detail))}
+      @message=${(event) => this.#take(event.detail)}
+      @steer=${(event) => this.#take(event.detail, true)}
       @command=${(event) => runSlashCommand(event.detail, this.#host())}
       @stop=${() => this.#cancel(chat, active.id)}
     ></il-composer>`;
@@ -281,6 +283,7 @@ class ChatView extends PageElement {
       chooseModel: (model) => this.chooseModel(model),
       undo: (task) => this.#undo(chat, task),
       cancel: (id) => this.#cancel(chat, id),
+      steer: (text) => this.#take(text, true),
       toBeginning: () => this.#toBeginning(chat),
       begin: () => (location.hash = '#/chat'),
     };
@@ -290,9 +293,13 @@ class ChatView extends PageElement {
     return this.#chat ? this.#chat.mode : (this.choice.mode ?? 'chat_safe');
   }
 
-  #send(text) {
+  #take(text, steer = false) {
+    return this.#chat ? this.#send(text, steer) : this.#begin(text);
+  }
+
+  #send(text, steer = false) {
     this.#place.sticks = true;
-    this.#chat?.send(text);
+    this.#chat?.send(text, steer);
   }
 
   /** The session is created with its first message, so that no empty ones pile up. */

@@ -128,6 +128,11 @@ class Composer extends PageElement {
               ${icon('stop')}<span>${t(this.stopping ? 'composer.stopping' : 'composer.stop')}</span>
             </button>`
           : nothing}
+        ${this.running
+          ? html`<button type="button" class="btn steer" ?disabled=${!can} title=${t('composer.steer_about')} @click=${(event) => this.#submit(event, true)}>
+              ${t('composer.steer')}
+            </button>`
+          : nothing}
         <button type="submit" class="btn primary send" ?disabled=${!can} title=${t('composer.send')} aria-label=${t('composer.send')}>${icon('send')}</button>
       </div>
       ${this.told && !why ? this.#telling() : html`<p class="composer-note ${why ? 'why' : ''}" id="composer-note" role=${why ? 'status' : nothing}>
@@ -201,7 +206,7 @@ class Composer extends PageElement {
     const isTaken = this.#suggested.length ? this.#keyInList(event.key) : this.#recalls(event);
     if (!isTaken && event.key !== 'Enter') return;
     event.preventDefault();
-    if (!isTaken) this.#submit(event);
+    if (!isTaken) this.#submit(event, event.ctrlKey || event.metaKey);
   }
 
   /** Whether the list of suggestions had a use for the key. */
@@ -242,18 +247,19 @@ class Composer extends PageElement {
     this.fill(runs ? text : `${text} `);
   }
 
-  #submit(event) {
+  /** `steer`: what runs is to get it. Where nothing does, it is a message like any other. */
+  #submit(event, steer = false) {
     event.preventDefault();
     const content = this.text.trim();
     if (!content || this.reason || this.text.length > MAX_CHARS) return;
     const command = parseSlash(content);
     if (command) this.#carryOut(command);
-    else this.#send(content);
+    else this.#send(content, steer && this.running);
   }
 
-  #send(content) {
+  #send(content, steer = false) {
     this.#empty();
-    this.dispatchEvent(new CustomEvent('message', { detail: content }));
+    this.dispatchEvent(new CustomEvent(steer ? 'steer' : 'message', { detail: content }));
   }
 
   /** What is no command stays where it was written, and is not sent. */

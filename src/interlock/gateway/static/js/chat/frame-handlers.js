@@ -4,6 +4,7 @@ const ENDS = new Set(['done', 'failed', 'cancelled']);
 
 export const handlers = {
   stream_chunk: chunk,
+  reasoning_chunk: reasoned,
   tool_call: (state, data) =>
     withTask(state, data.task_id, (task) => withCall(withoutOtherText(task, data.turn), data.call_id, (call) => asked(call, data))),
   tool_result: (state, data) => withTask(state, data.task_id, (task) => withCall(task, data.call_id, (call) => result(call, data))),
@@ -25,6 +26,7 @@ function newTask(id) {
     reason: '',
     mode: '',
     who: '',
+    steers: '',
     queuedUs: null,
     startedUs: null,
     lastUs: null,
@@ -102,15 +104,20 @@ function closedTexts(blocks) {
   return last ? blocks.with(-1, { ...last, open: false }) : blocks;
 }
 
+/** Where a task ended: reasoning whose turn did not is not stored. */
+const endedBlocks = (task) => closedTexts(withoutOpen(task, (block) => block.type === 'reasoning').blocks);
+
 /** A text of another turn came too early, or was given up: it comes again if it is wanted. */
-function withoutOtherText(task, turn) {
-  const last = openText(task);
-  return last && last.turn !== turn ? { ...task, blocks: task.blocks.slice(0, -1) } : task;
+const withoutOtherText = (task, turn) => withoutOpen(task, (block) => block.turn !== turn);
+
+function withoutOpen(task, isWrong) {
+  const blocks = task.blocks.filter((block) => !(block.open && isWrong(block)));
+  return blocks.length < task.blocks.length ? { ...task, blocks } : task;
 }
 
 function chunk(state, data, seq) {
   return withTask(state, data.task_id, (task) => {
-    if (data.done) return { ...endedAt(task, data.time_us), status: 'done', blocks: closedTexts(task.blocks) };
+    if (data.done) return { ...endedAt(task, data.time_us), status: 'done', blocks: endedBlocks(task) };
     let next = withText(task, data);
     if (typeof seq === 'number') next = { ...next, blocks: closedTexts(next.blocks) };
     return next.status === 'queued' ? { ...next, status: 'running' } : next;
@@ -127,6 +134,37 @@ function withText(task, { turn, offset, content }) {
   if (offset > 0 || !content) return task;
   const block = { type: 'text', key: `t${turn}`, turn, text: content, open: true };
   return { ...task, blocks: [...withoutOtherText(task, turn).blocks, block] };
+}
+
+// -- reasoning: before the text of its turn, and open until it is stored --------------------------------
+
+function reasoned(state, { task_id: id, turn, offset, content, duration_ms: durationMs }) {
+  return withTask(state, id, (task) => {
+    const known = task.blocks.find((block) => block.type === 'reasoning' && block.turn === turn);
+    if (known ? !known.open : offset > 0 || !content) return task;
+    const text = spliced(known?.text ?? '', offset, content);
+    if (text === null) return task;
+    const next = withReasoning(withoutOtherText(task, turn), { turn, text, durationMs, open: true });
+    return next.status === 'queued' ? { ...next, status: 'running' } : next;
+  });
+}
+
+/** In its place: behind what came before, and before the text of the turn that is not stored yet. */
+function withReasoning(task, { turn, ...values }) {
+  const block = { type: 'reasoning', key: `r${turn}`, turn, ...values };
+  const at = task.blocks.findIndex((each) => each.type === 'reasoning' && each.turn === turn);
+  if (at >= 0) return { ...task, blocks: task.blocks.with(at, block) };
+  return { ...task, blocks: task.blocks.toSpliced(task.blocks.length - (openText(task) ? 1 : 0), 0, block) };
+}
+
+/** What is stored takes the place of what was shown. */
+function turnCompleted(task, { payload }) {
+  const { turn, reasoning, reasoning_ms: durationMs = null } = payload;
+  const turns = { ...task.turns, [turn]: (payload.input_tokens ?? 0) + (payload.output_tokens ?? 0) };
+  const next = { ...withoutOpen(task, (block) => block.type === 'reasoning' && block.turn !== turn), turns };
+  const text = reasoning?.text;
+  if (text) return withReasoning(next, { turn, text, durationMs, open: false });
+  return withoutOpen(next, (block) => block.type === 'reasoning');
 }
 
 /**
@@ -221,7 +259,7 @@ function ended(state, data) {
     status: data.code === 'CANCELLED' ? 'cancelled' : 'failed',
     code: data.code,
     reason: data.message ?? '',
-    blocks: closedTexts(task.blocks),
+    blocks: endedBlocks(task),
   }));
 }
 
@@ -245,18 +283,16 @@ const taskNote = onTask((task, { kind, payload, event_id: id }) => ({
   blocks: withNote(task, { type: 'note', key: `n${id}`, kind, payload }),
 }));
 
-/** Before a text that is not stored yet. */
+/** Before what is not stored yet. */
 function withNote(task, note) {
-  const at = task.blocks.length - (openText(task) ? 1 : 0);
-  return task.blocks.toSpliced(at, 0, note);
+  const at = task.blocks.findIndex((block) => block.open);
+  return task.blocks.toSpliced(at < 0 ? task.blocks.length : at, 0, note);
 }
 
 /** What was shown of an answer is void: the next one takes its place. */
 const discarded = (state, data) => taskNote(onTask(withoutTurn)(state, data), data);
 
-function withoutTurn(task, { payload }) {
-  return openText(task)?.turn === payload.turn ? { ...task, blocks: task.blocks.slice(0, -1) } : task;
-}
+const withoutTurn = (task, { payload }) => withoutOpen(task, (block) => block.turn === payload.turn);
 
 function sessionNote(state, { kind, payload, event_id: id, time_us: timeUs }) {
   return { ...state, entries: [...state.entries, { type: 'note', key: `n${id}`, kind, payload, timeUs }] };
@@ -286,7 +322,16 @@ function queued(state, { payload, time_us: timeUs }) {
   const id = payload.task_id;
   const loose = `m${payload.message_seq}`;
   const entries = state.entries.map((entry) => (entry.type === 'task' && entry.id === loose ? { ...entry, id } : entry));
-  return withTask({ ...state, entries }, id, (task) => ({ ...task, who: payload.who ?? '', queuedUs: timeUs }));
+  return withTask({ ...state, entries }, id, (task) => ({ ...task, who: payload.who ?? '', steers: payload.steers ?? '', queuedUs: timeUs }));
+}
+
+/** The task at work got the message of another, which ends with that. */
+function steered(state, { payload, message: said, event_id: id, time_us: timeUs }) {
+  const taken = state.entries.find((entry) => entry.type === 'task' && entry.id === payload.task_id);
+  const entries = state.entries.filter((entry) => entry !== taken);
+  const words = taken?.message ?? (said ? { seq: payload.message_seq, content: said.content, timeUs } : null);
+  const block = { type: 'said', key: `s${id}`, taskId: payload.task_id, message: words, who: taken?.who ?? '' };
+  return withTask({ ...state, entries }, payload.into, (task) => ({ ...task, blocks: withNote(task, block) }));
 }
 
 /** Of a task, or of an undo of it. */
@@ -327,13 +372,11 @@ const EVENTS = {
     ...task,
     status: payload.status ?? 'done',
     reason: payload.reason ?? '',
-    blocks: closedTexts(task.blocks),
+    blocks: endedBlocks(task),
   })),
-  'task.cancelled': onTask((task) => ({ ...task, status: 'cancelled', blocks: closedTexts(task.blocks) })),
-  'turn.completed': onTask((task, { payload }) => ({
-    ...task,
-    turns: { ...task.turns, [payload.turn]: (payload.input_tokens ?? 0) + (payload.output_tokens ?? 0) },
-  })),
+  'task.steered': steered,
+  'task.cancelled': onTask((task) => ({ ...task, status: 'cancelled', blocks: endedBlocks(task) })),
+  'turn.completed': onTask(turnCompleted),
   'tool_call.started': onCall((call, { payload, time_us: timeUs }) => ({
     ...call,
     tool: payload.tool_name ?? call.tool,

@@ -3,16 +3,21 @@
  * frame that comes twice changes nothing the second time.
  *
  * @typedef {{type: 'text', key: string, turn: number, text: string, open: boolean}} TextBlock
+ * @typedef {{type: 'reasoning', key: string, turn: number, text: string, durationMs: number|null,
+ *   open: boolean}} ReasoningBlock
  * @typedef {{type: 'call', key: string, callId: string, tool: string, arguments: any, status: CallStatus,
  *   startedUs: number|null, latencyMs: number|null, result: any, denial: any, question: any,
  *   sandbox: string, calledAs?: string}} CallBlock
  * @typedef {'asked'|'running'|'ok'|'failed'|'denied'|'interrupted'} CallStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object}} NoteBlock
- * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
- *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
+ * @typedef {{type: 'said', key: string, taskId: string, message: Said|null, who: string}} SaidBlock a message that
+ *   steered the task
+ * @typedef {{seq: number, content: string, timeUs: number}} Said
+ * @typedef {{type: 'task', id: string, message: Said|null,
+ *   status: TaskStatus, code: string, reason: string, mode: string, who: string, steers: string, queuedUs: number|null,
  *   startedUs: number|null, lastUs: number|null, waitsSinceUs: number|null, waitedUs: number,
  *   undos: string[], undoing: {id: string, of: string}|null, canUndo: boolean, turns: Record<string, number>,
- *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
+ *   blocks: (TextBlock|ReasoningBlock|CallBlock|NoteBlock|SaidBlock)[]}} TaskEntry
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
  * @typedef {{sessionId: string, fromSeq: number, lastSeq: number, entries: (TaskEntry|NoteEntry)[],
@@ -44,9 +49,11 @@ export function reduce(state, frame) {
   return { ...next, lastSeq: seq, seenSeq };
 }
 
+const LIVE = new Set(['stream_chunk', 'reasoning_chunk']);
+
 /** Text is shown at once. Other parts of an event wait for its number, which comes right behind them. */
 function unnumbered(state, frame) {
-  return frame.type === 'stream_chunk' ? applied(state, frame) : { ...state, parts: [...state.parts, frame] };
+  return LIVE.has(frame.type) ? applied(state, frame) : { ...state, parts: [...state.parts, frame] };
 }
 
 function applied(state, { type, data, seq, task_id: taskId }) {
@@ -75,7 +82,9 @@ export function prepend(state, frames, fromSeq) {
   return { ...state, fromSeq, entries: joined(earlier.entries, state.entries) };
 }
 
-function joined(before, after) {
+function joined(earlier, after) {
+  const given = givenMessages(after);
+  const before = earlier.filter((entry) => entry.type !== 'task' || !given.has(entry.id));
   const later = new Map(after.filter((entry) => entry.type === 'task').map((entry) => [entry.id, entry]));
   const first = before.map((entry) => {
     const rest = entry.type === 'task' && later.get(entry.id);
@@ -84,6 +93,10 @@ function joined(before, after) {
   const taken = new Set(before.filter((entry) => entry.type === 'task').map((entry) => entry.id));
   return [...first, ...after.filter((entry) => entry.type !== 'task' || !taken.has(entry.id))];
 }
+
+/** The tasks whose messages steered others. */
+const givenMessages = (entries) =>
+  new Set(entries.flatMap((entry) => (entry.blocks ?? []).filter((block) => block.type === 'said').map(({ taskId }) => taskId)));
 
 function joinedTask(first, rest) {
   const blocks = [...first.blocks];
@@ -96,6 +109,7 @@ function joinedTask(first, rest) {
     ...rest,
     message: first.message ?? rest.message,
     who: first.who || rest.who,
+    steers: first.steers || rest.steers,
     queuedUs: first.queuedUs ?? rest.queuedUs,
     startedUs: first.startedUs ?? rest.startedUs,
     lastUs: rest.lastUs ?? first.lastUs,
@@ -142,6 +156,9 @@ export const hasEnded = (task) => ENDS.has(task.status);
 
 /** @param {{entries: State['entries']}} state @returns {TaskEntry[]} */
 export const tasksOf = (state) => state.entries.filter((entry) => entry.type === 'task');
+
+/** Of which messages the server has told. @param {State} state @returns {Set<string>} */
+export const knownMessages = (state) => new Set([...tasksOf(state).map(({ id }) => id), ...givenMessages(state.entries)]);
 
 /** The task that is worked on, or waits for an answer. @param {State} state @returns {TaskEntry|null} */
 export function activeTask(state) {

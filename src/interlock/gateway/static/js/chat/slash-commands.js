@@ -15,7 +15,7 @@ import { commands } from './slash-parser.js';
  * What the chat lends: its session, where there is one, and what its own buttons do. `tell` says one line.
  * @typedef {{chat: import('./chat-session.js').ChatSession|null, mode: string, model: string, tell(text: string): void,
  *   chooseMode(mode: string): void, chooseModel(model: string): Promise<void>, undo(task: object): Promise<void>,
- *   cancel(id: string): Promise<void>, toBeginning(): void, begin(): void}} Host
+ *   cancel(id: string): Promise<void>, steer(text: string): void, toBeginning(): void, begin(): void}} Host
  */
 
 /** @param {{name: string, rest: string}} command @param {Host} host */
@@ -37,6 +37,7 @@ const DOING = {
   compact: compactContext,
   build: buildPlan,
   undo: undoNewest,
+  steer: (host, rest) => (rest ? host.steer(rest) : host.tell(t('slash.steer_what'))),
   cancel: cancelAll,
   new: (host) => host.begin(),
 };

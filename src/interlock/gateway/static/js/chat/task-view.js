@@ -12,12 +12,12 @@ import './tool-call.js';
 
 /**
  * @param {import('./reducer.js').TaskEntry} task
- * @param {{sessionId: string, before: number, canBuild: boolean, busy: Record<string, string>, retry(id: string): void,
+ * @param {{sessionId: string, before: number, canBuild: boolean, steers?: boolean, busy: Record<string, string>, retry(id: string): void,
  *   undo(task: object): void, redo(task: object): void, cancel(id: string): void}} context
  */
 export function taskView(task, context) {
   return html`<article class="task ${task.status}" data-task-id=${task.id} aria-label=${t('task.label')}>
-    ${task.message ? messageView(task) : nothing}
+    ${messageView(task)}
     <div class="rail">
       ${repeat(
         task.blocks,
@@ -29,8 +29,8 @@ export function taskView(task, context) {
   </article>`;
 }
 
-function messageView(task) {
-  const { message, who } = task;
+function messageView({ message, who }) {
+  if (!message) return nothing;
   return html`<div class="said">
     <div class="said-head">
       <span class="said-who">${!who || who === api.info?.who ? t('task.you') : who}</span>
@@ -52,8 +52,20 @@ function blockView(block, task, context) {
   if (block.type === 'text') {
     return html`<div class="md answer-text ${block.open && !hasEnded(task) ? 'streaming' : ''}">${markdown(block.text)}</div>`;
   }
+  if (block.type === 'said') return messageView(block);
+  if (block.type === 'reasoning') return reasoningView(block, task);
   if (block.type === 'call') return html`<il-call .call=${block} .mode=${planMode(task, context)} ?ended=${hasEnded(task)}></il-call>`;
   return noteView(block);
+}
+
+/** Folded: it is long, and not the answer. */
+function reasoningView({ text, durationMs, open }, task) {
+  const isOn = open && durationMs === null && !hasEnded(task);
+  const said = durationMs ? t('reasoning.done', { time: formatDuration(durationMs) }) : t(isOn ? 'reasoning.on' : 'reasoning.label');
+  return html`<details class="reasoning">
+    <summary>${isOn ? html`<span class="spinner" aria-hidden="true"></span>` : nothing}${said}</summary>
+    <div class="reasoning-text" dir="auto">${text}</div>
+  </details>`;
 }
 
 /** What the log tells about the work itself, where a person wants to know it. */
@@ -78,7 +90,7 @@ function footView(task, context) {
   switch (task.status) {
     case 'queued':
       return html`<div class="task-foot" role="status">
-        ${icon('clock')}<span class="grow">${context.before ? t('task.queued_behind', { n: context.before }) : t('task.queued')}</span>
+        ${icon('clock')}<span class="grow">${context.steers ? t('task.steers') : context.before ? t('task.queued_behind', { n: context.before }) : t('task.queued')}</span>
         ${cancelButton(task, context)}
       </div>`;
     case 'running':

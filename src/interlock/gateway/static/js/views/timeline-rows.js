@@ -31,7 +31,7 @@ const ENDS = {
   'turn.completed': [],
   'run.started': ['run.finished', 'run.stopped'],
   'node.entered': ['node.completed', 'node.failed'],
-  'task.queued': ['task.finished', 'task.cancelled'],
+  'task.queued': ['task.finished', 'task.cancelled', 'task.steered'],
   'task.started': ['task.finished', 'task.cancelled', 'task.waiting'],
   'agent.started': ['agent.completed', 'agent.failed'],
   'tool_call.started': ['tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted'],
