@@ -50,6 +50,8 @@ class CallContext:
     session_id: str
     scope: EventScope = NO_SCOPE
     lease_token: int | None = None
+    # The name of the agent that calls, if it is one.
+    agent: str = ""
     report_progress: Callable[[str], None] = lambda _text: None
     # Checked right before an irreversible effect: whether the session's lease is still held.
     is_held: Callable[[], bool] = lambda: True
@@ -143,6 +145,7 @@ async def _judge_arguments(
         report_progress=caller.report_progress,
         scope=caller.scope,
         lease_token=caller.lease_token,
+        agent=caller.agent,
         cancel=CancelSignal(caller.is_held),
     )
     try:

@@ -86,6 +86,8 @@ class ToolContext:
     policy: ToolPolicy = CLOSED_POLICY
     lease_token: int | None = None
     timeout_seconds: float = 0.0
+    # The name of the agent that calls, if it is one.
+    agent: str = ""
     cancel: CancelSignal = field(default_factory=CancelSignal)
 
 
