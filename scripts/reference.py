@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from interlock.cli.main import build_app
+from interlock.commands.rules import builtin_rules
 from interlock.config.settings import Settings
 from interlock.config.sources import variable_name
 from interlock.feed.frames import FEED_ITEM_DATA_TYPES
@@ -73,6 +74,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "protocol.md": protocol_page(),
         FOLDER / "tools.md": tools_page(),
         FOLDER / "embed.md": embed_page(),
+        FOLDER / "command-rules.md": command_rules_page(),
         SETTINGS: with_defaults(with_policy_fields(SETTINGS.read_text())),
     }
 
@@ -376,6 +378,22 @@ def _tool(entry: Any) -> str:
     schema = json.dumps(entry.parser.schema, indent=2, ensure_ascii=False)
     table = _table(("", ""), [(name, text) for name, text in facts if text])
     return "\n\n".join([f"## {tool.name}", tool.description, table, f"```json\n{schema}\n```"])
+
+
+# -- rules about commands --
+
+
+def command_rules_page() -> str:
+    told = (
+        "The built-in rules about commands: what is refused, and an example of each. "
+        "[security.md](../security.md#rules-about-commands) explains rules and how to add some."
+    )
+    rows = [
+        (f"`{rule.name}`", rule.decision.value, rule.reason, f"`{rule.match[0]}`", f"`{rule.not_match[0]}`")
+        for rule in builtin_rules().rules
+    ]
+    head = ("rule", "decision", "because", "matches", "does not match")
+    return _page("Rules about commands", told, [_table(head, rows)])
 
 
 def main() -> int:

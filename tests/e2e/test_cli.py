@@ -1,6 +1,7 @@
 """The command line as a person uses it: what is printed, exit codes, `--json`."""
 
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -112,6 +113,46 @@ def test_a_question_about_a_call_judges_its_arguments_without_running_it(interlo
     closed = interlock.json("policy", "explain", "current_time", "--mode", "build")
     assert (closed["mode"], closed["mode_is_open"], closed["allowed"]) == ("coding", False, True)
     assert interlock.json("sessions", "list", "--group", "all") == []
+
+
+COMMAND_RULES = """
+[[rule]]
+name = "no-push"
+decision = "ask"
+reason = "others see it"
+prefix = ["git push"]
+match = ["git push -f"]
+not_match = ["git pull"]
+"""
+
+
+def test_the_operators_rules_about_commands_are_checked_and_named(interlock, tmp_path):
+    """S3-6.2.2"""
+    (tmp_path / "ws").mkdir()
+    rules = tmp_path / "team.toml"
+    rules.write_text(COMMAND_RULES)
+    assert interlock.json("policy", "check", str(rules)) == {
+        "file": str(rules),
+        "valid": True,
+        "rules": {"no-push": "ask"},
+    }
+    interlock.variables["TOOL_COMMAND_RULES"] = str(rules)
+    asked = ("policy", "explain", "bash", "--mode", "coding", "--root", str(tmp_path / "ws"), "--args")
+    told = interlock.json(*asked, '{"cmd": "ls && git push origin"}', expect=3)
+    assert told["error_code"] == "COMMAND_DENIED"
+    assert "(rule no-push, team.toml:2)" in told["message"]
+    built_in = interlock.json(*asked, '{"cmd": "rm -rf /"}', expect=3)["message"]
+    assert re.search(r"\(rule remove-system-folder, rules\.toml:\d+\)", built_in)
+    rows = {finding["what"]: finding for finding in interlock.json("doctor")}
+    assert (rows["command rules"]["state"], rows["command rules"]["detail"][:7]) == ("ok", "1 rules")
+
+    rules.write_text(COMMAND_RULES.replace("git pull", "git push"))
+    wrong = "team.toml:8: the rule no-push should not match 'git push'"
+    assert wrong in interlock.json("policy", "check", str(rules), expect=1)["problem"]
+    assert wrong in interlock("policy", "check", str(rules), expect=1).stdout
+    assert f"TOOL_COMMAND_RULES: {wrong}" in one_line_error(interlock, "policy", "matrix", expect=1)
+    rows = {finding["what"]: finding for finding in interlock.json("doctor", expect=1)}
+    assert rows["command rules"]["state"] == "failed"
 
 
 def test_a_failed_call_exits_with_1(interlock):

@@ -1,7 +1,8 @@
 """Commands that must be refused and commands that must not be, by the judge alone: nothing is executed.
 
-`command_cases*.jsonl` have one case a line. What is only to be contained, or is the operator's to decide,
-has its decision recorded here, so that a change of it is seen.
+`command_cases*.jsonl` have one case a line. `refuse` is written plainly; `disguised` is computed by a shell
+(variables, substitutions, encodings), so no rule has to see it and the sandbox must contain it. What is
+only to be contained has its decision counted here, so that a change is seen.
 """
 
 from collections import Counter
@@ -44,17 +45,24 @@ def test_what_the_operator_decides_is_not_refused_by_itself(judge, command):
 
 
 def test_the_decisions_about_the_rest_are_known(judge):
+    """What the rules refuse, and what the kernel must hold: `test_contained_commands.py` runs that."""
     decided = Counter(
         (case["expect"], judge.judge(case["command"], FOLDER) is not None)
         for case in CASES
-        if case["expect"] in {"contain", "refuse_or_contain"}
+        if case["expect"] not in {"allow", "policy"}
     )
     assert decided == {
+        ("refuse", True): 1488,
+        ("disguised", False): 175,
         ("contain", False): 182,
         ("contain", True): 11,
-        ("refuse_or_contain", True): 300,
-        ("refuse_or_contain", False): 149,
+        ("refuse_or_contain", True): 240,
+        ("refuse_or_contain", False): 209,
     }
+
+
+def test_everything_that_no_rule_sees_any_more_is_run_against_bait(judge):
+    assert all(case.get("bait") for case in CASES if case["expect"] == "disguised")
 
 
 def test_there_are_enough_cases():

@@ -5,8 +5,11 @@ folder outside, a secret in the server's environment, and listeners that must he
 """
 
 import asyncio
+import base64
 import hashlib
+import re
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,31 @@ from tests.harness.case_tables import daily
 from tests.harness.store import StoreHarness
 from tests.harness.tool_calls import ToolHarness
 
+BAIT = [case for case in command_cases() if case.get("bait")]
+# `${HOME:0:1}` is the real `/`: there is no bait for it.
+BAITED = [case for case in BAIT if "${HOME:0:1}" not in case["command"]]
+# Instead of programs that change the machine: each tries to leave a mark outside.
+MACHINE_PROGRAMS = (
+    *(
+        "chpasswd",
+        "groupadd",
+        "halt",
+        "mkfs.ext4",
+        "mkfs.xfs",
+        "pkill",
+        "poweroff",
+        "reboot",
+        "shutdown",
+        "su",
+    ),
+    *("sudo", "swapoff", "useradd", "userdel", "usermod", "wipefs"),
+)
+_ROOT = re.compile(
+    r"(?:(?<=\$\{IFS\})|(?<=:-)|(?<=x20)|(?<![\w./}\])*?$-]))/(?!dev/(?:null|stdin|stdout|stderr|tcp|fd)\b)"
+)
+_BASE64 = re.compile(r"\b[A-Za-z0-9+/]{8,}={0,2}")
+_HEX = re.compile(r"\b(?:[0-9a-f]{2}){8,}\b")
+_ALL_PROCESSES = re.compile(r"pidof \w+|pgrep \.|ps -eo pid=?")
 RUN = [case for case in command_cases() if case.get("run") == "sandboxed"]
 SECRET = "sk-planted-in-the-environment"
 AT_ONCE = 4
@@ -124,3 +152,95 @@ async def test_no_command_reads_changes_or_reaches_anything_outside(planted: Wor
     assert sandbox.outside() == sandbox.before
     assert sandbox.nothing_was_heard()
     assert not (sandbox.bench.root.parent / "outside.txt").exists()
+
+
+class Bait:
+    """What disguised commands are run against: directories, devices, programs and a process outside."""
+
+    def __init__(self, bench: ToolHarness) -> None:
+        self.root = bench.outside / "bait"
+        for path in (
+            "etc/hosts",
+            "etc/passwd",
+            "etc/sudoers",
+            "usr/lib/a",
+            "bin/a",
+            "sbin/a",
+            "boot/a",
+            "var/lib/a",
+        ):
+            self._file(path)
+        for path in (
+            "lib/a",
+            "home/user/CANARY",
+            "home/user/.ssh/id_rsa",
+            "dev/sda",
+            "dev/sdb",
+            "dev/nvme0n1",
+        ):
+            self._file(path)
+        self.programs = bench.root / "programs"
+        self.programs.mkdir()
+        for name in MACHINE_PROGRAMS:
+            program = self.programs / name
+            program.write_text(f"#!/bin/sh\necho {name} > '{self.root}/REACHED'\n")
+            program.chmod(0o755)
+        self.process = subprocess.Popen(["sleep", "600"])
+        self.before = self.files()
+
+    def _file(self, path: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text("bait\n")
+
+    def files(self) -> dict[str, tuple[bytes, int, int]]:
+        return {
+            str(path): (path.read_bytes(), path.stat().st_mode, path.stat().st_uid)
+            for path in self.root.rglob("*")
+            if path.is_file()
+        }
+
+    def command(self, text: str) -> str:
+        """The same command against the bait, also where its text is encoded."""
+        text = _BASE64.sub(self._base64, _HEX.sub(self._hex, self._plain(text)))
+        text = text.replace("resu/emoh/", f"{self.root}/home/user"[::-1]).replace("D=;", f"D={self.root};")
+        return f"export PATH={self.programs}:$PATH HOME={self.root}/home/user\n{text}"
+
+    def _plain(self, text: str) -> str:
+        text = _ALL_PROCESSES.sub(f"echo {self.process.pid}", text)
+        text = re.sub(r"(?<=-9 )-?1\b", str(self.process.pid), text)
+        return _ROOT.sub(f"{self.root}/", text)
+
+    def _hex(self, found: re.Match[str]) -> str:
+        return self._plain(bytes.fromhex(found[0]).decode()).encode().hex()
+
+    def _base64(self, found: re.Match[str]) -> str:
+        try:
+            decoded = base64.b64decode(found[0], validate=True).decode()
+        except ValueError:
+            return found[0]
+        is_command = decoded.strip().isprintable() and " " in decoded
+        return base64.b64encode(self._plain(decoded).encode()).decode() if is_command else found[0]
+
+
+async def test_what_no_rule_sees_reaches_nothing_outside(planted: World):
+    bait = Bait(planted.bench)
+    ran = 0
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def attempt(case: dict) -> None:
+        nonlocal ran
+        async with turn:
+            result = await planted.bench.call("bash", cmd=bait.command(case["command"]), timeout_seconds=5)
+        ran += result.failure is None or result.failure.is_an_answer
+
+    try:
+        await asyncio.gather(*(attempt(case) for case in BAITED))
+        assert bait.process.poll() is None
+    finally:
+        bait.process.kill()
+        bait.process.wait()
+    assert len(BAITED) > 200
+    assert ran > 150, "too few of them were run at all"
+    assert bait.files() == bait.before
+    outside = {path: known for path, known in planted.outside().items() if str(bait.root) not in path}
+    assert outside == planted.before

@@ -26,8 +26,8 @@ from interlock.agent.placeholder_results import (
     unknown_outcome_result,
 )
 from interlock.channels.telegram.removed_users import removal_reason
-from interlock.commands.destructive_command_rules import BUILTIN_RULES
 from interlock.commands.judge import CommandJudge
+from interlock.commands.rules import builtin_rules
 from interlock.config.image import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.protected_names import PROTECTED_NAMES
@@ -222,8 +222,9 @@ def test_every_description_of_a_tool_has_its_chinese():
 
 def test_every_refused_command_has_its_chinese():
     judging = CommandJudge(("curl -k", "git push"), PROTECTED_NAMES, "/home/ann")
-    commands = [example for rule in BUILTIN_RULES for example in rule.refused]
+    commands = [example for rule in builtin_rules().rules for example in rule.match]
     commands += ["curl -k https://example.org", "git push", "echo x > .git/hooks/pre-commit"]
+    commands += ["x" * 100_001, "{ ls; " * 101 + "}; " * 101]
     refused = [judging.judge(command, "/home/ann/ws") for command in commands]
     assert None not in refused
     names = [name for each in refused for name in (each.subcommand, each.rule)]

@@ -136,6 +136,7 @@ class TaskRecorder:
             self._session_id,
             scope,
             given.lease_token,
+            agent=self._agent,
             is_held=given.is_held,
             appender=self._appender,
         )

@@ -42,7 +42,10 @@ def doctor(*, json: AsJson = False) -> int:
         findings += _short_secrets(settings)
         findings += [*_denied_nothing(settings), *_tool_modes(settings)]
         findings += [*_own_program(settings), *_programs(settings)]
-        findings += [*_sandbox(settings), _images(settings)]
+        rules = [] if settings.tool.command_rules is None else [_tried(_command_rules, settings)]
+        # With wrong rules no authority can be compiled.
+        are_wrong = any(finding.state == BAD for finding in rules)
+        findings += [*rules, *([] if are_wrong else _sandbox(settings)), _images(settings)]
         findings += _nats(settings)
         for check in (_state_folder, _database):
             findings.append(_tried(check, settings))
@@ -192,6 +195,15 @@ def _sandbox(settings: "Settings") -> list[DoctorCheckResult]:
         for entry, why in unmatchable_denials(settings)
     ]
     return findings
+
+
+def _command_rules(settings: "Settings") -> DoctorCheckResult:
+    """Whether the operator's rules about commands can be loaded."""
+    from interlock.commands.rules import load_rules
+    from interlock.wiring import read_command_rules
+
+    count = sum(len(load_rules(text, name).rules) for name, text in read_command_rules(settings.tool))
+    return DoctorCheckResult("command rules", GOOD, f"{count} rules in {settings.tool.command_rules}")
 
 
 def _images(settings: "Settings") -> DoctorCheckResult:

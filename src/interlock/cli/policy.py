@@ -86,6 +86,34 @@ async def explain(
 
 
 @app.command
+def check(file: Path, *, json: AsJson = False) -> int:
+    """Check a file of rules about commands, and run its examples.
+
+    Parameters
+    ----------
+    file
+        The file, as TOOL_COMMAND_RULES names it.
+    """
+    from interlock.commands.rules import load_rules
+    from interlock.core.errors import ConfigurationError
+
+    try:
+        rules = load_rules(file.read_text(), str(file)).rules
+    except (OSError, UnicodeError, ConfigurationError) as error:
+        if json:
+            print_json({"file": str(file), "valid": False, "problem": str(error)})
+        else:
+            print_line(f"wrong     {error}")
+        return ExitCode.failed
+    if json:
+        decisions = {rule.name: rule.decision.value for rule in rules}
+        print_json({"file": str(file), "valid": True, "rules": decisions})
+    else:
+        print_line(f"valid     {file}: {len(rules)} rules, all examples as expected")
+    return ExitCode.ok
+
+
+@app.command
 async def show(digest: str, *, json: AsJson = False) -> int:
     """Show what the authority named by an event allowed.
 

@@ -1,36 +1,30 @@
-"""Judges shell commands: refuses what is plainly destructive, or denied by the operator.
+"""Judges shell commands: the strictest decision of all rules about any command in the text.
 
-It parses a command as a shell would and judges every program in it. It is advice in addition to the
-sandbox: what it cannot see is left to the sandbox, and ordinary work is never refused.
+It is advice in addition to the sandbox: what the rules do not see, the kernel confines.
 """
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from interlock.commands.critical_paths import CriticalPathClassifier, normalize_path
-from interlock.commands.denylist import DenylistEntry, parse_denylist_entry
-from interlock.commands.destructive_command_rules import BUILTIN_RULES
-from interlock.commands.expansion import unmarked
-from interlock.commands.extraction import ExtractedCommand, extract_commands
-from interlock.commands.file_writes import WRITERS, find_writes
-from interlock.commands.rules import CommandRule
-from interlock.commands.word_parser import UNKNOWN
-from interlock.core.errors import ConfigurationError
+from interlock.commands.parse import UNKNOWN, SimpleCommand, UnreadableCommand
+from interlock.commands.parse_process import parse
+from interlock.commands.rules import (
+    CommandRule,
+    Decision,
+    Situation,
+    builtin_rules,
+    find_writes,
+    index_rules,
+    load_rules,
+    normalize_path,
+    parse_prefix,
+)
 from interlock.core.text import escape_control_characters
 from interlock.sandbox.protected import ProtectedName, fold_name, parse_protected_names
 
 SHOWN = 160
-MAX_CRUDE_COMMANDS = 500
-MAX_CRUDE_WORDS = 20
 
-_EXAMPLE_HOME, _EXAMPLE_FOLDER = "/home/ann", "/home/ann/ws"
-_PIECES = re.compile(r"[\n;&|(){}`]+|\$\(")
-_QUOTES = re.compile(r"[\"'\\]")
-_TARGET = re.compile(r">+\|?\s*([^\s;&|<>()]+)")
-_PATTERNED = frozenset("*?[")
+_WRITE_A_SCRIPT = "Write it as a script file with write_file, and run that file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,153 +35,130 @@ class RefusedCommand:
     subcommand: str
     message: str
     next_action: str
+    decision: Decision = Decision.deny
 
 
 class CommandJudge:
-    """Judges commands for one home directory, with the operator's denylist and protected names."""
+    """The built-in rules, with the operator's own, denylist and protected names, for one home directory.
 
-    def __init__(self, denylist: Sequence[str], protected_names: tuple[str, ...], home: Path | str) -> None:
-        self._rules = load_checked_rules()
-        self._entries = tuple(parse_denylist_entry(text) for text in denylist)
-        self._protected = parse_protected_names(protected_names)
+    `rule_files` are (name, text) of the operator's files.
+    """
+
+    def __init__(
+        self,
+        denylist: Sequence[str],
+        protected_names: tuple[str, ...],
+        home: object,
+        rule_files: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self._home = str(home)
+        self._protected = parse_protected_names(protected_names)
+        self._prefixes = tuple(map(parse_prefix, denylist))
+        denied = index_rules([_denied(each.text) for each in self._prefixes if not each.fault])
+        operators = [load_rules(text, name) for name, text in rule_files]
+        self._rules = (builtin_rules(), *operators, denied)
 
     @property
     def unmatchable_entries(self) -> tuple[tuple[str, str], ...]:
         """Entries of the denylist that can never match, and why."""
-        return tuple((entry.text, entry.fault) for entry in self._entries if entry.fault)
+        return tuple((each.text, each.fault) for each in self._prefixes if each.fault)
 
-    def judge(self, command: str, working_folder: Path | str) -> RefusedCommand | None:
-        folder = str(working_folder)
-        places = CriticalPathClassifier(self._home, folder)
-        seen = extract_commands(command, self._home, folder)
-        for found in seen.commands:
-            if refusal := self._judged(found, places):
-                return refusal
-        for text, inside in seen.unread:
-            for found in self._crude_commands(text, inside):
-                if refusal := self._judged(found, places):
-                    return refusal
-        return None
-
-    def _judged(self, command: ExtractedCommand, places: CriticalPathClassifier) -> RefusedCommand | None:
-        for rule in self._rules.about(command):
-            if rule.matches(command, places):
-                return _refused(rule.name, command, rule.why, rule.instead)
-        for entry in self._entries:
-            if entry.matches(command):
-                return _denied(entry, command)
-        if self._protected and (protection := self._protected_by(command)):
-            return _refused(
-                "protected-name",
-                command,
-                f"it writes to {escape_control_characters(protection.name)}, and a program may run "
-                "what is written there",
-                "Tell the user what to change; they can do it themselves.",
+    def judge(
+        self,
+        command: str,
+        directory: object,
+        *,
+        mode: str = "",
+        agent: str = "",
+        unknown: Decision = Decision.allow,
+    ) -> RefusedCommand | None:
+        """Why a command is refused, or None. `unknown` decides about commands that no rule matches."""
+        try:
+            commands = parse(command, self._home, str(directory))
+        except UnreadableCommand as error:
+            shown = _shown(command)
+            return RefusedCommand(
+                "unreadable", shown, f"the command cannot be judged: {error}", _WRITE_A_SCRIPT
             )
+        situation = Situation(self._home, str(directory), str(directory), mode, agent)
+        found = [
+            refusal
+            for each in commands
+            if (refusal := self._judge_one(each, situation, unknown)) is not None
+        ]
+        return max(found, key=lambda refusal: refusal.decision.rank, default=None)
+
+    def _judge_one(
+        self, command: SimpleCommand, situation: Situation, unknown: Decision
+    ) -> RefusedCommand | None:
+        there = replace(situation, directory=command.directory)
+        strictest: CommandRule | None = None
+        for rule in self._matching(command, there):
+            if strictest is None or rule.decision.rank > strictest.decision.rank:
+                strictest = rule
+        if strictest is not None and strictest.decision is not Decision.allow:
+            return _refused(strictest, command)
+        if self._protected and (protected := self._protected_by(command)) is not None:
+            name = escape_control_characters(protected.name)
+            rule = CommandRule.model_construct(
+                name="protected-name",
+                decision=Decision.deny,
+                reason=f"it writes to {name}, and a program may run what is written there",
+                instead="Tell the user what to change; they can do it themselves.",
+            )
+            return _refused(rule, command)
+        if strictest is None and unknown is not Decision.allow and not command.is_wrapper:
+            rule = CommandRule.model_construct(
+                name="shell.unknown",
+                decision=unknown,
+                reason="no rule allows this command",
+                instead="Use a command that the rules allow, or tell the user what is needed.",
+            )
+            return _refused(rule, command)
         return None
 
-    def _protected_by(self, command: ExtractedCommand) -> ProtectedName | None:
+    def _matching(self, command: SimpleCommand, situation: Situation) -> Iterator[CommandRule]:
+        for rules in self._rules:
+            for rule in rules.about(command):
+                # A variable set for a program may make it run something else.
+                is_off = rule.decision is Decision.allow and command.has_assignments
+                if not is_off and rule.is_in_scope(situation) and rule.matches(command, situation):
+                    yield rule
+
+    def _protected_by(self, command: SimpleCommand) -> ProtectedName | None:
         for write in find_writes(command, self._home):
             # If the start of a path is unknown, its end still identifies it.
-            path = (
-                normalize_path(write.path, command.folder)
-                or normalize_path(write.path.lstrip(UNKNOWN), "/")
-                or ()
-            )
-            spelled = tuple(fold_name(unmarked(part)) for part in path)
-            for rule in self._protected:
+            path = normalize_path(write.path, command.directory)
+            if path is None:
+                path = normalize_path(write.path.lstrip(UNKNOWN), "/") or ()
+            spelled = tuple(map(fold_name, path))
+            for name in self._protected:
                 # Removing a whole repository is the person's decision; replacing it is not.
-                if rule.covers(spelled) and (not write.is_removal or rule.anywhere.matches_whole(spelled)):
-                    return rule
+                if name.covers(spelled) and (not write.is_removal or name.anywhere.matches_whole(spelled)):
+                    return name
         return None
 
-    def _crude_commands(self, text: str, folder: str) -> Iterator[ExtractedCommand]:
-        """Commands of an unparsable text, split at everything that might separate commands.
 
-        Every word that names a program of a rule is taken as one, so that a rule that might apply does.
-        """
-        count = 0
-        for piece in _PIECES.split(text):
-            words = _QUOTES.sub(" ", piece.replace(UNKNOWN, "")).split()
-            redirects = tuple((">", target) for target in _TARGET.findall(_QUOTES.sub("", piece)))
-            if redirects:
-                yield ExtractedCommand((), redirects, folder, piece.strip())
-            for index, word in enumerate(words):
-                if count < MAX_CRUDE_COMMANDS and self._names_program(word):
-                    count += 1
-                    arguments = tuple(words[index : index + MAX_CRUDE_WORDS])
-                    yield ExtractedCommand(arguments, (), folder, " ".join(arguments))
-
-    def _names_program(self, word: str) -> bool:
-        name = word.rpartition("/")[2]
-        return (
-            self._rules.knows(name)
-            or name in WRITERS
-            or any(name == entry.program.rpartition("/")[2] for entry in self._entries)
-        )
-
-
-class CommandRuleSet:
-    """The rules by program: most programs have none."""
-
-    def __init__(self, rules: Sequence[CommandRule]) -> None:
-        self._all = tuple(rules)
-        self._any = tuple(rule for rule in rules if not rule.programs)
-        named: dict[str, list[CommandRule]] = {}
-        for rule in rules:
-            for program in rule.programs:
-                named.setdefault(program, []).append(rule)
-        self._patterns = tuple(
-            rule for name, found in named.items() if _PATTERNED & set(name) for rule in found
-        )
-        self._prefixes = tuple(name.rstrip("*") for name in named if _PATTERNED & set(name))
-        self._named = {name: tuple(found) for name, found in named.items()}
-
-    def about(self, command: ExtractedCommand) -> Sequence[CommandRule]:
-        name = command.name
-        if _PATTERNED & set(name):
-            return self._all
-        named = self._named.get(name, ())
-        if name.startswith(self._prefixes):
-            named = (*named, *self._patterns)
-        return (*named, *self._any) if command.redirects or name in WRITERS else named
-
-    def knows(self, name: str) -> bool:
-        return name in self._named or name.startswith(self._prefixes)
-
-
-@lru_cache(maxsize=1)
-def load_checked_rules() -> CommandRuleSet:
-    """The built-in rules. A rule that misjudges its own examples prevents the start."""
-    check_examples(BUILTIN_RULES)
-    return CommandRuleSet(BUILTIN_RULES)
-
-
-def check_examples(rules: Sequence[CommandRule]) -> None:
-    places = CriticalPathClassifier(_EXAMPLE_HOME, _EXAMPLE_FOLDER)
-    for rule in rules:
-        for is_refused, examples in ((True, rule.refused), (False, rule.allowed)):
-            for example in examples:
-                seen = extract_commands(example, _EXAMPLE_HOME, _EXAMPLE_FOLDER)
-                matched = any(rule.matches(command, places) for command in seen.commands)
-                if matched is not is_refused or seen.unread:
-                    expected = "match" if is_refused else "not match"
-                    raise ConfigurationError(
-                        f"the command rule {rule.name} is wrong: it should {expected} {example!r}"
-                    )
-
-
-def _denied(entry: DenylistEntry, command: ExtractedCommand) -> RefusedCommand:
-    return _refused(
-        f"TOOL_BASH_DENYLIST: {entry.text}",
-        command,
-        f"the operator denies {escape_control_characters(entry.text)!r}",
-        "Use a different approach, or tell the user that this command is denied.",
+def _denied(entry: str) -> CommandRule:
+    return CommandRule.model_construct(
+        name=f"TOOL_BASH_DENYLIST: {entry}",
+        decision=Decision.deny,
+        reason=f"the operator denies {entry!r}",
+        instead="Use a different approach, or tell the user that this command is denied.",
+        prefix=(parse_prefix(entry),),
     )
 
 
-def _refused(rule: str, command: ExtractedCommand, why: str, instead: str) -> RefusedCommand:
-    shown = escape_control_characters(unmarked(command.source))
-    shown = shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 1]}…"
-    return RefusedCommand(rule, shown, f"{shown}: {why} (rule {escape_control_characters(rule)})", instead)
+def _refused(rule: CommandRule, command: SimpleCommand) -> RefusedCommand:
+    shown = _shown(command.source or " ".join(command.words))
+    label = escape_control_characters(rule.label)
+    why = escape_control_characters(rule.reason)
+    if rule.decision is Decision.ask:
+        why += "; it needs an approval, and approvals cannot be given yet"
+    instead = escape_control_characters(rule.instead)
+    return RefusedCommand(rule.name, shown, f"{shown}: {why} ({label})", instead, rule.decision)
+
+
+def _shown(text: str) -> str:
+    shown = escape_control_characters(text.replace(UNKNOWN, "…"))
+    return shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 1]}…"

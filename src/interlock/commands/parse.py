@@ -1,339 +1,516 @@
-"""The grammar of bash, as far as judging a command needs it.
+"""The simple commands in a shell text, read by the bash grammar of tree-sitter.
 
-`parse` gives a tree or raises `CannotParse`, and nothing else. It takes time in proportion to the text and
-never runs, opens or looks up anything.
+It reads what is written, not what a shell would compute: variables (except HOME and PWD) and substitutions
+are `UNKNOWN`; the commands within substitutions, wrappers and here-documents for shells are read as well.
+The grammar takes no deadline: `parse_process.py` bounds the size and the time.
 """
 
 import re
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
-from interlock.commands.line_parser import LineParser
-from interlock.commands.syntax_tree import (
-    CannotParse,
-    CommandNode,
-    CompoundCommand,
-    ForLoop,
-    FunctionDefinition,
-    LiteralText,
-    Pipeline,
-    Redirection,
-    Script,
-    ShellAssignment,
-    SimpleCommand,
-    Word,
+from tree_sitter import Language, Node, Parser
+from tree_sitter_bash import language
+
+from interlock.commands.wrappers import InnerProgram, InnerScript, inner_commands
+from interlock.sandbox.globs import InvalidGlob, expand_braces
+
+# What a text does not say: a variable's value, a program's output.
+UNKNOWN = "\ue000"
+# The program of a function that starts itself until no other process can start.
+FORK_BOMB = "function-that-starts-itself"
+
+MAX_HERE = 4096
+MAX_BYTES = 100_000
+MAX_DEPTH = 100
+MAX_SCRIPT_DEPTH = 8
+MAX_COMMANDS = 5000
+MAX_SCRIPT_FACTOR = 4
+
+_PARSER = Parser(Language(language()))
+
+# Quoted, these do not expand.
+_HIDE = str.maketrans("{},", "\ue001\ue002\ue003")
+_SHOW = str.maketrans("\ue001\ue002\ue003", "{},")
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\])")
+_ESCAPE_IN_ANSI = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
 )
-from interlock.commands.word_parser import PATTERN, UNKNOWN, ParseBudget
-
-MAX_LENGTH = 200_000
-SOURCE_LENGTH = 300
-READS_PER_CHARACTER = 6
-
-_KEYWORD = re.compile(r"(?:[a-z]+|\[\[|\]\]|[{}!])(?=[ \t\n;&|<>()]|$)")
-_LOOP_NAME = re.compile(r"[^ \t\n;&|<>()]+")
-_CASE_END = re.compile(r";;&|;;|;&")
-_COPROCESS = re.compile(
-    r"[A-Za-z_]\w*[ \t]+(?=[{(]|(?:if|for|while|until|case|select)(?=[ \t\n]))", re.ASCII
+_ANSI = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "e": "\x1b",
+    "E": "\x1b",
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+}
+_CONTINUED = re.compile(r"^([^#\n]*?(?<!\\)|)((?:\\\\)*)\\\n", re.MULTILINE)
+_OLD_SUBSTITUTION = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
+_TILDE = re.compile(r"~([\w.-]*)(?=/|$)")
+_SUBSHELLS = frozenset({"subshell", "command_substitution", "process_substitution"})
+# A text that the grammar cannot read is cut into these.
+_PIECE = re.compile(
+    r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\$'(?:\\.|[^'\\])*'|\(\([^();`\n]*\)\)|\$\{[^}]*\}|\\.|(?<!\S)\#[^\n]*
+        |<<<?|[<>]&|&>|>\||[^;&|()\n`'"\\<>]|[<>](?!\())+|.""",
+    re.VERBOSE | re.DOTALL,
 )
-# After these words a list of values may be assigned.
-_DECLARING = tuple(
-    (LiteralText(name, quoted=False),) for name in ("declare", "local", "readonly", "export", "typeset")
-)
-_LIST = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=\(", re.ASCII)
-_CLOSERS = frozenset({"then", "do", "done", "fi", "esac", "elif", "else", "}", "]]"})
+_SEPARATORS = frozenset(";&|()\n`'\"\\<> ")
+_EXTENDED_GLOB = re.compile(r"[!@?*+]\([^()]*\)")
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)")
+_BEFORE_A_COMMAND = frozenset("if then elif else while until do ! { } function".split())  # noqa: SIM905
+_WITHOUT_A_COMMAND = frozenset({"for", "select", "case"})
 
 
-def parse(text: str, *, may_have_unknown_text: bool = False) -> Script:
-    """The tree of a command. Text that another command put together may hold `UNKNOWN` already."""
-    return read(text, may_have_unknown_text=may_have_unknown_text)[0]
+Redirects: TypeAlias = tuple[tuple[str, str], ...]
 
 
-def read(text: str, *, may_have_unknown_text: bool = False) -> tuple[Script, int]:
-    """The tree, and how many characters were read to get it."""
-    if len(text) > MAX_LENGTH:
-        raise CannotParse(f"it is longer than {MAX_LENGTH} characters")
-    if not may_have_unknown_text:
-        text = text.replace(UNKNOWN, "\ufffd")
-    budget = ParseBudget(READS_PER_CHARACTER * len(text) + 100)
-    try:
-        return ShellParser(text.replace(PATTERN, "\ufffd"), budget).whole_script(), budget.spent
-    except RecursionError:
-        raise CannotParse("it is nested too deeply") from None
+class UnreadableCommand(Exception):
+    """The text cannot be read within the limits. The message says why."""
 
 
-class ShellParser(LineParser):
-    def whole_script(self) -> Script:
-        script = self._script(frozenset())
-        if self.position < len(self.text):
-            raise CannotParse(f"unexpected {self.peek()!r}")
-        return script
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """A program with its words. `directory` is None where it is unknown.
 
-    def script_until(self, closer: str) -> Script:
-        script = self._script(frozenset({closer}))
-        self.expect(closer)
-        return script
+    `is_own`: the program is a function of the text. `is_wrapper`: what it starts was found and is a command
+    of its own. `has_assignments`: variables are set for it, which may change what it does.
+    """
 
-    # -- lists and pipelines --
+    words: tuple[str, ...]
+    redirects: Redirects = ()
+    directory: str | None = None
+    source: str = ""
+    is_own: bool = False
+    is_wrapper: bool = False
+    has_assignments: bool = False
 
-    def _script(self, closers: frozenset[str]) -> Script:
-        items: list[Pipeline] = []
-        with self.deeper():
-            while self._at_command(closers):
-                commands = self._pipeline()
-                self.blanks()
-                items.append(Pipeline(commands, self._separator()))
-        return tuple(items)
+    @property
+    def program(self) -> str:
+        return self.words[0] if self.words else ""
 
-    def _at_command(self, closers: frozenset[str]) -> bool:
-        self.lines()
-        if not self.peek() or self.peek() == ")" or _CASE_END.match(self.text, self.position):
-            return False
-        keyword = self._keyword()
-        if keyword in _CLOSERS and keyword not in closers:
-            raise CannotParse(f"unexpected {keyword!r}")
-        return keyword not in closers or not keyword
+    @property
+    def name(self) -> str:
+        return self.program.rpartition("/")[2]
 
-    def _separator(self) -> bool:
-        """Read the separator of two pipelines; returns whether the first runs in the background."""
-        for operator in ("&&", "||"):
-            if self.text.startswith(operator, self.position):
-                self.advance(2)
-                self.lines()
-                if not self.peek() or self.peek() in ";&|)":
-                    raise CannotParse(f"nothing after {operator}")
-                return False
-        if self.peek() in {"&", ";"} and not _CASE_END.match(self.text, self.position):
-            is_background = self.peek() == "&"
-            self.advance()
-            return is_background
-        if self.peek() and self.peek() not in "\n;)" and self._keyword() not in _CLOSERS:
-            raise CannotParse(f"unexpected {self.peek()!r}")
-        return False
 
-    def _pipeline(self) -> tuple[CommandNode, ...]:
-        self._prefixes()
-        commands = [self._command()]
-        self.blanks()
-        while self.peek() == "|" and self.peek(1) != "|":
-            self.advance(2 if self.peek(1) == "&" else 1)
-            self.lines()
-            commands.append(self._command())
-            self.blanks()
-        return tuple(commands)
+@dataclass(slots=True)
+class _Scope:
+    """Where a shell is: a subshell has a copy."""
 
-    def _prefixes(self) -> None:
-        while (keyword := self._keyword()) in {"!", "time", "coproc"}:
-            self.advance(len(keyword))
-            self.blanks()
-            if keyword == "coproc" and (name := _COPROCESS.match(self.text, self.position)):
-                self.advance(len(name[0]))
-            if keyword == "time" and (option := re.compile("-p(?=[ \t])").match(self.text, self.position)):
-                self.advance(len(option[0]))
-                self.blanks()
+    directory: str | None
+    pushed: list[str | None] = field(default_factory=list)
 
-    def _keyword(self) -> str:
-        found = _KEYWORD.match(self.text, self.position)
-        return found[0] if found else ""
+    def copy(self) -> "_Scope":
+        return _Scope(self.directory, list(self.pushed))
 
-    def _take(self, *keywords: str) -> str:
-        """One of these keywords, which must come next."""
-        self.lines()
-        found = self._keyword()
-        if found not in keywords:
-            raise CannotParse(f"{keywords[0]!r} is missing")
-        self.advance(len(found))
+    def change(self, name: str, arguments: tuple[str, ...]) -> None:
+        operands = [word for word in arguments if word == "-" or not word.startswith(("-", "+"))]
+        target = operands[0] if operands else None
+        if name == "popd":
+            self.directory = self.pushed.pop() if self.pushed else None
+            return
+        if name == "pushd" and len(self.pushed) < MAX_DEPTH:
+            self.pushed.append(self.directory)
+        self.directory = _joined(self.directory, target)
+
+
+def read_commands(text: str, home: str, directory: str) -> list[SimpleCommand]:
+    """Every command that is written in a text, in this process. Raises `UnreadableCommand`."""
+    # Lone surrogates have no encoding, and the markers are ours.
+    text = text.encode("utf-8", "replace").decode()
+    reader = _Reader(home, len(text))
+    reader.read(_without_continuations(text), _Scope(directory))
+    return reader.commands
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a command gets from outside itself: its input, and redirects and words of an outer node."""
+
+    stdin: str = UNKNOWN
+    redirects: Redirects = ()
+    words: tuple[str, ...] = ()
+
+
+_NOTHING = _Given()
+
+
+class _Reader:
+    """Collects the commands of a text and of the scripts within it."""
+
+    def __init__(self, home: str, length: int) -> None:
+        self.home = home
+        self.commands: list[SimpleCommand] = []
+        self._functions: set[str] = set()
+        self._left = MAX_SCRIPT_FACTOR * (length + 256)
+        self._scripts = 0
+        self._depth = 0
+
+    def read(self, text: str, scope: _Scope, given: _Given = _NOTHING) -> str:
+        """Read a script. Returns what it prints, as far as that is written in it."""
+        self._left -= len(text)
+        if self._scripts >= MAX_SCRIPT_DEPTH or self._left < 0:
+            raise UnreadableCommand("it has too many scripts within scripts")
+        self._scripts += 1
+        try:
+            root = _PARSER.parse(text.encode()).root_node
+            if not root.has_error:
+                return self._visit(root, scope, given)
+            self._read_pieces(text, scope)
+            # The reading is a guess, which a policy that allows only known commands must not follow.
+            self._add(SimpleCommand((UNKNOWN,), source=text))
+            return UNKNOWN
+        finally:
+            self._scripts -= 1
+
+    def _read_pieces(self, text: str, scope: _Scope) -> None:
+        """Read a text that the grammar cannot, which may hide commands: piece by piece between separators.
+
+        The grammar has gaps (`N<>`, `!(…)`, two here-documents, braces for a program), and most errors are
+        not bash's either. A quote without its partner separates as well.
+        """
+        self._read_old_substitutions(text, scope)
+        text = _OLD_SUBSTITUTION.sub(UNKNOWN, text)
+        text = _EXTENDED_GLOB.sub("*", text).replace("<>", ">")
+        marks: list[str] = []
+        at = 0
+        while found := _PIECE.match(text, at):
+            at, piece = found.end(), found[0]
+            if piece == "\n" and marks:
+                at = self._skip_heredocs(text, at, marks, scope)
+            while (first := re.match(r"\s*([^\s;&|()]+)\s*", piece)) and first[1] in _BEFORE_A_COMMAND:
+                piece = piece[first.end() :]
+            if (
+                found[0] in _SEPARATORS
+                or piece.startswith("((")
+                or (first and first[1] in _WITHOUT_A_COMMAND)
+            ):
+                continue
+            marks += [mark[1] for mark in _HEREDOC.finditer(piece)]
+            piece = _HEREDOC.sub("", piece).replace("<<<", "<")
+            if piece.startswith("{"):
+                # Braces make no program for the grammar, but words.
+                piece = f"env {piece}"
+            root = _PARSER.parse(piece.encode()).root_node
+            if root.has_error:
+                words = tuple(re.sub(r"[\"'\\]", "", piece).split())
+                self._found(words, scope, _NOTHING, piece)
+            else:
+                self._visit(root, scope, _NOTHING)
+
+    def _skip_heredocs(self, text: str, at: int, marks: list[str], scope: _Scope) -> int:
+        for mark in marks:
+            plain = re.escape(re.sub(r"['\"\\]", "", mark))
+            end = re.compile(rf"^\t*{plain}$", re.MULTILINE).search(text, at)
+            if not set(mark) & set("'\"\\"):
+                for found in re.finditer(r"\$\(([^()]*)\)", text[at : end.start() if end else len(text)]):
+                    self.read(found[1], scope.copy())
+            at = end.end() if end else len(text)
+        marks.clear()
+        return at
+
+    def _read_old_substitutions(self, text: str, scope: _Scope) -> None:
+        for found in _OLD_SUBSTITUTION.finditer(text):
+            self.read(re.sub(r"\\([`\\$])", r"\1", found[1]), scope.copy())
+
+    def _add(self, command: SimpleCommand) -> None:
+        if len(self.commands) >= MAX_COMMANDS:
+            raise UnreadableCommand(f"it has more than {MAX_COMMANDS} commands")
+        self.commands.append(command)
+
+    # -- the tree --
+
+    def _visit(self, node: Node, scope: _Scope, given: _Given = _NOTHING) -> str:
+        """Find the commands below a node. Returns what they print; redirects go to the last of them."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise UnreadableCommand(f"it is nested more than {MAX_DEPTH} deep")
+        try:
+            match node.type:
+                case "command":
+                    return self._command(node, scope, given)
+                case "redirected_statement":
+                    return self._redirected(node, scope, given)
+                case "pipeline" | "list":
+                    return self._sequence(node, scope, given)
+                case "function_definition":
+                    self._function(node)
+                case "command_substitution" if "\\`" in _source(node):
+                    # Nested: the grammar takes the inner one for text.
+                    self._read_old_substitutions(_source(node), scope)
+            if given.redirects or given.words:
+                self._found(given.words, scope, replace(given, stdin=UNKNOWN), _source(node))
+            if node.type in _SUBSHELLS:
+                scope = scope.copy()
+            inner = _Given(given.stdin)
+            return "\n".join(
+                filter(None, [self._visit(child, scope, inner) for child in node.named_children])
+            )
+        finally:
+            self._depth -= 1
+
+    def _sequence(self, node: Node, scope: _Scope, given: _Given) -> str:
+        """Commands after each other. In a pipeline each is a subshell that reads the one before."""
+        is_pipeline, printed, children = node.type == "pipeline", [given.stdin], node.named_children
+        for child in children:
+            mine = given if child == children[-1] else _Given(given.stdin)
+            if is_pipeline and len(printed) > 1:
+                mine = replace(mine, stdin=printed[-1])
+            printed.append(self._visit(child, scope.copy() if is_pipeline else scope, mine))
+        return printed[-1] if is_pipeline else "\n".join(filter(None, printed[1:]))
+
+    def _redirected(self, node: Node, scope: _Scope, given: _Given) -> str:
+        following: list[Node] = []
+        body = node.child_by_field_name("body")
+        for child in node.named_children:
+            if child == body:
+                continue
+            given = self._redirect(child, scope, given)
+            if child.type == "heredoc_redirect":
+                # What follows the mark on its line is below it.
+                for each in child.named_children:
+                    if each.type == "file_redirect":
+                        given = self._redirect(each, scope, given)
+                    elif each.type in {"pipeline", "list", "command", "redirected_statement"}:
+                        following.append(each)
+                    elif not each.type.startswith("heredoc_") and each.type != "file_descriptor":
+                        given = replace(given, words=given.words + self._values(each, scope))
+        if body is None:
+            printed = self._found(given.words, scope, given, _source(node))
+        else:
+            printed = self._visit(body, scope, given)
+        for each in following:
+            printed = self._visit(each, scope, _Given(printed))
+        return printed
+
+    def _redirect(self, node: Node, scope: _Scope, given: _Given) -> _Given:
+        if node.type == "heredoc_redirect":
+            return replace(given, stdin=self._heredoc(node, scope))
+        for child in node.named_children:
+            self._visit(child, scope)
+        if node.type == "herestring_redirect":
+            return replace(given, stdin="".join(self._text(child, scope) for child in node.named_children))
+        operator = next((child.type for child in node.children if not child.is_named), "")
+        targets = [child for child in node.named_children if child.type != "file_descriptor"]
+        # The grammar takes the words after a target for further targets.
+        if operator == "<" and targets and targets[0].type == "process_substitution":
+            return replace(given, stdin=self._visit(targets[0], scope))
+        words = tuple(word for child in targets[1:] for word in self._values(child, scope))
+        written = tuple((operator, word) for child in targets[:1] for word in self._values(child, scope))
+        return replace(given, redirects=given.redirects + written, words=given.words + words)
+
+    def _heredoc(self, node: Node, scope: _Scope) -> str:
+        parts = {child.type: child for child in node.named_children}
+        body, start = parts.get("heredoc_body"), parts.get("heredoc_start")
+        if body is None:
+            return ""
+        if start is not None and set(_source(start)) & set("\"'\\"):
+            return _source(body)
+        self._visit(body, scope)
+        # The grammar reads only `$(…)` there.
+        self._read_old_substitutions(_source(body), scope)
+        return self._text(body, scope)
+
+    def _function(self, node: Node) -> None:
+        """Remember its name. It is a fork bomb if it starts itself twice, or in the background."""
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is None or body is None:
+            return
+        self._functions.add(_source(name))
+        for child in body.children:
+            calls = child.named_children if child.type == "pipeline" else [child]
+            own = sum(_source(each) == _source(name) for each in calls)
+            if own > 1 or (own and (after := child.next_sibling) is not None and after.type == "&"):
+                self._add(SimpleCommand((FORK_BOMB,), source=_source(node)))
+
+    def _command(self, node: Node, scope: _Scope, given: _Given) -> str:
+        words: tuple[str, ...] = ()
+        has_assignments = False
+        after, given = given.words, replace(given, words=())
+        for child in node.named_children:
+            match child.type:
+                case "file_redirect" | "herestring_redirect":
+                    given = self._redirect(child, scope, given)
+                    words, given = words + given.words, replace(given, words=())
+                case "process_substitution" if _source(child).startswith("<"):
+                    # `bash <(echo reboot)` reads a script as from its input.
+                    given = replace(given, stdin=self._visit(child, scope))
+                    words = (*words, "/dev/stdin")
+                case "variable_assignment":
+                    has_assignments = True
+                    self._visit(child, scope)
+                case _:
+                    self._visit(child, scope)
+                    words += self._values(child, scope)
+        return self._found((*words, *after), scope, given, _source(node), has_assignments=has_assignments)
+
+    # -- words --
+
+    def _values(self, node: Node, scope: _Scope) -> tuple[str, ...]:
+        """The words that a word expands to: with braces, more than one."""
+        text = self._text(node, scope)
+        if "{" in text:
+            with suppress(InvalidGlob):
+                return tuple(each.translate(_SHOW) for each in expand_braces(text))
+        return (text.translate(_SHOW),)
+
+    def _text(self, node: Node, scope: _Scope) -> str:
+        text = _source(node)
+        match node.type:
+            case "raw_string":
+                found = text[1:-1].translate(_HIDE)
+            case "ansi_c_string":
+                found = decode_escapes(text[2:-1]).translate(_HIDE)
+            case "string":
+                inner = self._pieces(node, scope)[1:-1]
+                found = _ESCAPE_IN_QUOTES.sub(lambda each: each[1], inner).translate(_HIDE)
+            case "simple_expansion" | "expansion":
+                found = self._variable(text, scope)
+            case "command_substitution" | "process_substitution" | "arithmetic_expansion":
+                found = UNKNOWN
+            case "translated_string":
+                found = self._text(node.named_children[0], scope)
+            case _ if node.named_child_count:
+                found = self._pieces(node, scope)
+            case "string_content" | "heredoc_content" | "heredoc_body":
+                found = text
+            case _:
+                found = self._bare(text)
         return found
+
+    def _pieces(self, node: Node, scope: _Scope) -> str:
+        """The text of the parts of a node, and what stands between them."""
+        whole, base, done, found = node.text or b"", node.start_byte, 0, ""
+        for child in node.named_children:
+            found += whole[done : child.start_byte - base].decode("utf-8", "replace")
+            found += self._text(child, scope)
+            done = child.end_byte - base
+        return found + whole[done:].decode("utf-8", "replace")
+
+    def _bare(self, text: str) -> str:
+        if found := _TILDE.match(text):
+            named = "/root" if found[1] == "root" else f"/home/{found[1]}"
+            text = (named if found[1] else self.home) + text[found.end() :]
+        return _ESCAPE.sub(lambda each: each[1].translate(_HIDE), text)
+
+    def _variable(self, text: str, scope: _Scope) -> str:
+        """`$HOME`, `${HOME}` and `${HOME:-x}`: it is always set."""
+        found = re.fullmatch(r"\$(?:\{(HOME|PWD)(?::?[-=?].*)?\}|(HOME|PWD))", text, re.DOTALL)
+        if found is None:
+            return UNKNOWN
+        return self.home if "HOME" in found.groups() else scope.directory or UNKNOWN
 
     # -- commands --
 
-    def _command(self) -> CommandNode:
-        self.blanks()
-        start = self.position
-        if self.peek() == "(":
-            return self._parenthesis(start)
-        keyword = self._keyword()
-        if keyword in {"if", "while", "until"}:
-            return self._conditional(start, keyword)
-        if keyword in {"for", "select"}:
-            return self._loop(start, keyword)
-        if keyword == "case":
-            return self._case(start)
-        if keyword == "{":
-            self.advance()
-            return self._block(start, (self._script_to("}"),))
-        if keyword == "[[":
-            return self._test(start)
-        if keyword == "function":
-            return self._named_function(start)
-        return self._simple(start)
-
-    def _source(self, start: int) -> str:
-        return self.text[start : min(self.position, start + SOURCE_LENGTH)].strip()
-
-    def _block(
+    def _found(
         self,
-        start: int,
-        scripts: tuple[Script, ...],
-        words: tuple[Word, ...] = (),
+        words: tuple[str, ...],
+        scope: _Scope,
+        given: _Given,
+        source: str,
         *,
-        is_subshell: bool = False,
-    ) -> CompoundCommand:
-        redirects = self.redirects()
-        return CompoundCommand(words, scripts, redirects, is_subshell, self._source(start))
+        has_assignments: bool = False,
+    ) -> str:
+        """Add a command and what it starts. Returns what it prints, as far as that is written."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise UnreadableCommand(f"it is nested more than {MAX_DEPTH} deep")
+        while words and (not words[0] or words[0] in _BEFORE_A_COMMAND):
+            # The grammar takes `time { rm x; }` for one command.
+            words = words[1:]
+        name = words[0].rpartition("/")[2] if words else ""
+        inner = list(inner_commands(name, words, given.stdin)) if words else []
+        self._add(
+            SimpleCommand(
+                *(words, given.redirects, scope.directory, source),
+                is_own=bool(words) and words[0] in self._functions,
+                is_wrapper=bool(inner),
+                has_assignments=has_assignments,
+            )
+        )
+        printed = _printed(name, words, given.stdin)
+        for each in inner:
+            match each:
+                case InnerScript(text):
+                    # `eval` changes the shell itself.
+                    printed = self.read(text, scope if name == "eval" else scope.copy())
+                case InnerProgram(program, directory):
+                    there = scope.copy()
+                    if directory is not None:
+                        there.directory = _joined(scope.directory, directory)
+                    printed = self._found(program, there, _Given(given.stdin), source)
+        if name in {"cd", "pushd", "popd"}:
+            scope.change(name, words[1:] or (self.home,))
+        self._depth -= 1
+        return printed
 
-    def _script_to(self, *closers: str) -> Script:
-        script = self._script(frozenset(closers))
-        if len(closers) == 1:
-            self._take(closers[0])
-        return script
 
-    def _parenthesis(self, start: int) -> CommandNode:
-        if self.peek(1) == "(":
-            self.advance(2)
-            inside = self.arithmetic()
-            if inside is not None:
-                return self._block(start, (), (inside,))
-            self.advance(-1)
-        else:
-            self.advance()
-        return self._block(start, (self.script_until(")"),), is_subshell=True)
+def _without_continuations(text: str) -> str:
+    """Join lines that end in a backslash: the grammar splits a word there. A comment does not continue."""
+    return _CONTINUED.sub(r"\1\2", text) if "\\\n" in text else text
 
-    def _conditional(self, start: int, keyword: str) -> CommandNode:
-        self.advance(len(keyword))
-        if keyword != "if":
-            return self._block(start, (self._script_to("do"), self._script_to("done")))
-        scripts = [self._script_to("then")]
-        while True:
-            scripts.append(self._script_to("elif", "else", "fi"))
-            found = self._take("fi", "elif", "else")
-            if found == "fi":
-                return self._block(start, tuple(scripts))
-            if found == "elif":
-                scripts.append(self._script_to("then"))
 
-    def _loop(self, start: int, keyword: str) -> CommandNode:
-        self.advance(len(keyword))
-        self.blanks()
-        name, words = "", []
-        if self.text.startswith("((", self.position):
-            self.advance(2)
-            inside = self.arithmetic()
-            if inside is None:
-                raise CannotParse("a for (( … )) is not closed")
-            words.append(inside)
-        else:
-            name = self._loop_name()
-            self.lines()
-            if self._keyword() == "in":
-                self.advance(2)
-                words = self.words_of_line()
-        self.blanks()
-        if self.peek() == ";":
-            self.advance()
-        closer = "done" if self._take("do", "{") == "do" else "}"
-        body = self._script_to(closer)
-        redirects = self.redirects()
-        return ForLoop(name, tuple(words), body, redirects, self._source(start))
+def _source(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
 
-    def _loop_name(self) -> str:
-        found = _LOOP_NAME.match(self.text, self.position)
-        if found is None:
-            raise CannotParse("a loop has no variable")
-        self.advance(len(found[0]))
-        return found[0]
 
-    def _case(self, start: int) -> CommandNode:
-        self.advance(len("case"))
-        self.blanks()
-        words: list[Word] = [self.word()]
-        scripts: list[Script] = []
-        self._take("in")
-        while True:
-            self.lines()
-            if self._keyword() == "esac":
-                self.advance(len("esac"))
-                return self._block(start, tuple(scripts), tuple(words))
-            if self.peek() == "(":
-                self.advance()
-            words.extend(self._case_patterns())
-            scripts.append(self._script(frozenset({"esac"})))
-            if end := _CASE_END.match(self.text, self.position):
-                self.advance(len(end[0]))
-            elif self._keyword() != "esac":
-                raise CannotParse("a case is not closed")
+def _joined(directory: str | None, target: str | None) -> str | None:
+    """The directory that a path leads to, or None."""
+    if target is None or target == "-" or target.startswith(UNKNOWN):
+        return None
+    if target.startswith("/"):
+        return target
+    return None if directory is None else f"{directory}/{target}"
 
-    def _case_patterns(self) -> list[Word]:
-        patterns: list[Word] = []
-        while True:
-            self.blanks()
-            patterns.append(self.word())
-            self.blanks()
-            closer = self.peek()
-            if closer not in {"|", ")"}:
-                raise CannotParse("a pattern of a case is not closed")
-            self.advance()
-            if closer == ")":
-                return patterns
 
-    def _test(self, start: int) -> CommandNode:
-        self.advance(2)
-        words: list[Word] = []
-        while True:
-            self.lines()
-            if self._keyword() == "]]":
-                self.advance(2)
-                return self._block(start, (), tuple(words))
-            word = self.word()
-            if word:
-                words.append(word)
-            elif not self.peek():
-                raise CannotParse("a [[ is not closed")
-            elif self.peek() != "\n":
-                self.advance()
+def decode_escapes(text: str) -> str:
+    """`\\x72\\155` as `$'…'`, `echo -e` and `printf` read it."""
 
-    def _named_function(self, start: int) -> CommandNode:
-        self.advance(len("function"))
-        self.blanks()
-        name = self._loop_name()
-        self.blanks()
-        if re.compile(r"\([ \t]*\)").match(self.text, self.position):
-            self.up_to(")")
-        return self._function(start, name)
+    def character(found: re.Match[str]) -> str:
+        *numbers, octal, plain = found.groups()
+        code = next((int(each, 16) for each in numbers if each), int(octal, 8) if octal else None)
+        if code is None:
+            return _ANSI.get(plain, plain)
+        return chr(code) if 0 < code < 0xD800 else "\n"
 
-    def _function(self, start: int, name: str) -> CommandNode:
-        self.lines()
-        with self.deeper():
-            body = self._command()
-        return FunctionDefinition(name, body, self._source(start))
+    return _ESCAPE_IN_ANSI.sub(character, text)
 
-    def _simple(self, start: int) -> CommandNode:
-        assignments: list[ShellAssignment] = []
-        words: list[Word] = []
-        redirects: list[Redirection] = []
-        while True:
-            self.blanks()
-            if redirect := self.redirect():
-                redirects.append(redirect)
-            elif self._may_assign(words) and (assignment := self.assignment()):
-                assignments.append(assignment)
-            elif word := self.word():
-                words.append(word)
-            elif self.peek() == "(" and len(words) == 1 and not assignments and not redirects:
-                return self._function_after(start, words[0])
-            else:
-                break
-        if not (words or assignments or redirects):
-            raise CannotParse(f"a command is missing before {self.peek()!r}")
-        if self.peek() == "(":
-            raise CannotParse("unexpected '('")
-        return SimpleCommand(tuple(assignments), tuple(words), tuple(redirects), self._source(start))
 
-    def _may_assign(self, words: list[Word]) -> bool:
-        """Before the first word; after `declare` and the like, lists alone are not words of it."""
-        if not words:
-            return True
-        return words[0] in _DECLARING and _LIST.match(self.text, self.position) is not None
-
-    def _function_after(self, start: int, word: Word) -> CommandNode:
-        self.advance()
-        self.blanks()
-        self.expect(")")
-        return self._function(start, "".join(part.text for part in word if isinstance(part, LiteralText)))
+def _printed(name: str, words: tuple[str, ...], stdin: str) -> str:
+    """What a command prints, where its words say so: for `… | sh` and `… | xargs`."""
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    match name:
+        case "echo":
+            options = words[1:2] if re.fullmatch("-[neE]+", "".join(words[1:2])) else ()
+            text = " ".join(words[1 + len(options) :])
+            return decode_escapes(text) if any("e" in each for each in options) else text
+        case "printf" if len(words) > 1:
+            values = iter(words[2:])
+            text = re.sub(r"%[-0-9.]*[sbdq]", lambda _found: next(values, ""), decode_escapes(words[1]))
+            return "\n".join((text, *values))
+        case "cat" | "sort" | "uniq" | "head" | "tail" | "shuf" if not operands:
+            return stdin
+        case "tee":
+            return stdin
+        case "grep" | "rg" if len(operands) < 2 and stdin != UNKNOWN:
+            # Of all files, some.
+            return re.sub(r"(?<=.)/\*$", f"/*{UNKNOWN}", stdin, flags=re.MULTILINE)
+        case "find" | "fd":
+            chooses = any(
+                re.match(r"-(i?name|i?path|i?regex|user|[acm]?time|newer)", word) for word in words
+            )
+            start = operands[0] if operands and words[1:2] == tuple(operands[:1]) else "."
+            return f"{start.rstrip('/')}/{'*' + UNKNOWN if chooses and start != '/' else '*'}"
+        case "ls" | "grep" | "rg":
+            paths = operands if name == "ls" or "--files" in words else operands[1:]
+            is_itself = "-d" in words
+            return "\n".join(
+                path if is_itself or path[-1:] == "*" else f"{path}/*" for path in paths or ["."]
+            )
+    return UNKNOWN

@@ -1,357 +1,628 @@
-"""A rule about commands: what it matches, why, and what to do instead. `judge.py` has them all."""
+"""Rules about commands: data in TOML files, with examples that are checked when a file is loaded.
+
+A rule matches a simple command by its program and first words (`prefix`), by the paths that it names or
+writes, and by a pattern over its words; everything that is given must hold. `rules.toml` explains the
+fields. `judge.py` asks all rules.
+"""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from functools import lru_cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from interlock.commands.critical_paths import (
-    CriticalPathClassifier,
-    PathClass,
-    matches_everything,
-    normalize_path,
+import re2
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
 )
-from interlock.commands.expansion import is_known, unmarked
-from interlock.commands.extraction import ExtractedCommand
-from interlock.commands.file_writes import ParsedArguments, find_writes, option_value, parse_arguments
-from interlock.commands.word_parser import PATTERN, SOME, UNKNOWN
 
-MAX_PATTERN = 64
+from interlock.commands.parse import UNKNOWN, SimpleCommand, UnreadableCommand, read_commands
+from interlock.config.modes import ToolMode
+from interlock.core.errors import ConfigurationError
+from interlock.sandbox.globs import Glob, InvalidGlob
 
-# Services without which the machine cannot be reached.
-_CARRYING = frozenset({"init", "systemd", "sshd", "launchd", "dbus-daemon"})
-_CARRYING_UNITS = re.compile(
-    r"(?:ssh|sshd|dbus|dbus-broker|network|networking|NetworkManager|wpa_supplicant|systemd-.+)"
-    r"(?:\.service|\.socket)?"
-)
-_ENDING_TARGETS = re.compile(
-    r"(?:poweroff|reboot|halt|kexec|shutdown|rescue|emergency|runlevel[016])\.target"
-)
-# A pattern without any literal letter matches every process.
-_SAYS_NOTHING = re.compile(r"(?:\[[^\]]*\]|\\[wWdDsSbB]|[.^$*+?|()])*")
+BUILTIN_FILE = "rules.toml"
+MAX_WORD = 4096
+MAX_SOURCES = 100
 
-_STOPPING_MESSAGE = re.compile(
-    r"(?:org\.freedesktop\.\w+\.Manager\.)?"
-    r"(?:Reboot|PowerOff|Halt|Suspend|Hibernate|HybridSleep|KExec|SoftReboot)(?:WithFlags)?"
+_EXAMPLE_HOME, _EXAMPLE_DIRECTORY = "/home/ann", "/home/ann/ws"
+_EVERYTHING = frozenset({"*", ".*", "?*", "*.*", ".[!.]*", "..?*", ".??*", "**"})
+_GLOB_CHARACTERS = frozenset("*?[")
+_PROGRAM_DIRECTORIES = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+_SEEN_THROUGH = re.compile(r"/proc/(?:self|thread-self|1|\d+)/(?:root|task/\d+/root)(?=/|$)")
+_NEVER = re.compile(r"[;&|<>()`\"'\\$\n]")
+_KEYWORDS = frozenset(
+    "if then elif else fi for while until do done case esac select function in { } ! [[ ]] time".split()  # noqa: SIM905
 )
-_MOUNT_VALUES = re.compile(r"-[A-Za-z]*[otLUNO]|--(?:options|types|label|uuid|namespace|test-opts)")
-_IPTABLES = frozenset("ADFINPRXZ")
-_IP_OBJECTS = ("link", "address", "route", "rule")
-NETWORK_PROGRAMS = (
-    "ip",
-    "ifconfig",
-    "iptables",
-    "ip6tables",
-    "nft",
-    "ufw",
-    "nmcli",
-    "rfkill",
-    "route",
-    "tc",
-)
-_NETWORK_WORDS = {
-    "nmcli": frozenset({"off", "down", "delete", "del", "disconnect"}),
-    "rfkill": frozenset({"block", "toggle"}),
-    "route": frozenset({"add", "del", "flush"}),
-    "tc": frozenset({"add", "del", "delete", "replace", "change"}),
-}
-_ROOT = frozenset({"0", "+0", "root"})
-# Without one of these `machinectl` only shows or manages containers.
-_SHELLS_OF_MACHINES = frozenset({"shell", "login"})
-# Options by which a storage program stops what it manages, or makes it sleep or unwritable.
-_STOPPING = {
-    "mdadm": ("S", "stop", "f", "fail", "r", "remove"),
-    "blockdev": ("setro", "setrw"),
-    "hdparm": ("y", "Y", "trim-sector-ranges", "make-bad-sector", "write-sector", "repair-sector"),
-    "fsfreeze": ("f", "freeze"),
-}
-_BOOT_ENTRIES = (*"aABcCdDnNoOt", "active", "delete-bootnum", "create", "bootnext", "bootorder", "timeout")
+_RULE_HEADING = re.compile(r"\s*\[\[\s*rule\s*\]\]")
+_WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
-_PROGRAM_FOLDERS = frozenset(
-    {
-        ("bin",),
-        ("sbin",),
-        ("usr", "bin"),
-        ("usr", "sbin"),
-        ("usr", "local", "bin"),
-        ("usr", "local", "sbin"),
-    }
-)
+
+class Decision(StrEnum):
+    """What a rule decides, from the mildest to the strictest."""
+
+    allow = "allow"
+    ask = "ask"
+    deny = "deny"
+
+    @property
+    def rank(self) -> int:
+        return list(Decision).index(self)
+
+
+# -- paths --
+
+
+def normalize_path(word: str, directory: str | None) -> tuple[str, ...] | None:
+    """The parts of a path, without `.`, `..` and repeated slashes; None if its start is unknown."""
+    text = word if word.startswith("/") else f"{directory}/{word}" if directory is not None else ""
+    if not word or word.startswith(UNKNOWN) or not text.startswith("/") or len(text) > MAX_WORD:
+        return None
+    parts: list[str] = []
+    for part in _SEEN_THROUGH.sub("", text, count=1).split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in {"", "."}:
+            parts.append(part)
+    return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class CommandRule:
-    """Everything that is given must hold. Examples are judged when the rules are loaded."""
+class _PathPattern:
+    """One line of a class of paths: `!` excepts, `~` is the home, `.` the working directory."""
 
-    name: str
-    why: str
-    instead: str
-    refused: tuple[str, ...]
-    allowed: tuple[str, ...]
-    # The program; none means any. A name may be a pattern.
-    programs: tuple[str, ...] = ()
-    # Of each group one option must be given, in any spelling; `recursive` is also what `find` does.
-    options: tuple[tuple[str, ...], ...] = ()
-    # With one of these options it is harmless.
-    unless: tuple[str, ...] = ()
-    # The first operand must be one of these, or none of those.
-    subcommands: tuple[str, ...] = ()
-    not_subcommands: tuple[str, ...] = ()
-    # Naming many files of a directory, by a pattern or a search, counts as `recursive`.
-    names_suffice: bool = False
-    operand: PathClass | None = None
-    # Only operands before the last are removed, or only the mount point counts.
-    is_source: bool = False
-    is_target: bool = False
-    written: PathClass | None = None
-    test: Callable[[ExtractedCommand, ParsedArguments], bool] | None = None
+    is_excepted: bool
+    anchor: str
+    glob: Glob | None
+
+    def matches(self, path: tuple[str, ...], anchors: Mapping[str, tuple[str, ...]]) -> bool:
+        above = anchors[self.anchor]
+        if not _is_like(path[: len(above)], above):
+            return False
+        rest = path[len(above) :]
+        if self.glob is None or not rest:
+            return self.glob is None and not rest
+        return self.glob.matches_whole(rest) or any(
+            _is_like(rest, parts) for parts in self.glob.alternatives
+        )
+
+
+def _is_like(path: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a path is this one. Both may be patterns: `/e?c`."""
+    return len(path) == len(parts) and all(
+        a == b or (bool(_GLOB_CHARACTERS & set(a)) and (fnmatchcase(b, a) or fnmatchcase(a, b)))
+        for a, b in zip(path, parts, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PathSet:
+    """A class of paths: the first pattern that matches decides."""
+
+    patterns: tuple[_PathPattern, ...]
+
+    def holds(self, word: str, situation: "Situation", *, globbed: bool = False) -> bool:
+        """Whether a word, as a path, is in the class. `globbed`: only if it stands for many files."""
+        path = normalize_path(word, situation.directory)
+        if path is None or (globbed and not (path and _GLOB_CHARACTERS & set(path[-1]))):
+            return False
+        while path and path[-1] in _EVERYTHING:
+            # Everything in a directory counts as the directory.
+            path = path[:-1]
+        anchors = {"/": (), "~": situation.home_parts, ".": situation.work_parts}
+        for pattern in self.patterns:
+            if pattern.matches(path, anchors):
+                return not pattern.is_excepted
+        return False
+
+
+KnownPaths: TypeAlias = Mapping[str, tuple[_PathPattern, ...]]
+
+
+def _path_patterns(lines: Sequence[str], known: KnownPaths) -> Iterator[_PathPattern]:
+    for line in lines:
+        if line.startswith("@"):
+            if line[1:] not in known:
+                raise ValueError(f"no class of paths is named {line[1:]!r}")
+            yield from known[line[1:]]
+            continue
+        text = line.removeprefix("!")
+        anchor = text[:1]
+        if anchor not in {"/", "~", "."} or (anchor != "/" and text[1:2] not in {"", "/"}):
+            raise ValueError(f"the path {line!r} must start with /, ~ or . (or @ and a class)")
+        rest = text[1:].strip("/")
+        try:
+            yield _PathPattern(line.startswith("!"), anchor, Glob(rest) if rest else None)
+        except InvalidGlob as error:
+            raise ValueError(f"the path {line!r}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where a command would run, and for whom."""
+
+    home: str
+    work: str
+    directory: str | None
+    mode: str = ""
+    agent: str = ""
 
     @property
-    def is_by_name(self) -> bool:
-        """Whether the program alone decides: then it must be the system's, not a script of the project."""
-        return self.operand is None and self.written is None
+    def home_parts(self) -> tuple[str, ...]:
+        return _parts(self.home)
 
-    def matches(self, command: ExtractedCommand, places: CriticalPathClassifier) -> bool:
-        if self.programs and not self._is_program(command):
+    @property
+    def work_parts(self) -> tuple[str, ...]:
+        return _parts(self.work)
+
+
+@lru_cache(maxsize=64)
+def _parts(path: str) -> tuple[str, ...]:
+    return normalize_path(path, "/") or ()
+
+
+# -- arguments --
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedArguments:
+    """The arguments of a program: its options in one spelling each, and the other words."""
+
+    letters: frozenset[str]
+    longs: tuple[str, ...]
+    operands: tuple[str, ...]
+
+    def has(self, option: str) -> bool:
+        """Whether an option is given. A long one may be cut short, as GNU programs allow."""
+        if option.startswith("--"):
+            return any(option[2:].startswith(each) for each in self.longs)
+        return set(option[1:]) <= self.letters
+
+
+@lru_cache(maxsize=256)
+def parse_arguments(words: tuple[str, ...]) -> ParsedArguments:
+    letters: set[str] = set()
+    longs: list[str] = []
+    operands: list[str] = []
+    for index, word in enumerate(words[1:], 1):
+        if word == "--":
+            operands.extend(words[index + 1 :])
+            break
+        if word.startswith("--"):
+            longs.append(word[2:].partition("=")[0] or word)
+        elif word.startswith("-") and len(word) > 1:
+            letters.update(word[1:])
+        else:
+            operands.append(word)
+    return ParsedArguments(frozenset(letters), tuple(longs), tuple(operands))
+
+
+def option_value(words: tuple[str, ...], options: Sequence[str]) -> str:
+    """The value of one of these options in any of its spellings, or nothing."""
+    for index, word in enumerate(words[1:], 1):
+        following = words[index + 1] if index + 1 < len(words) else ""
+        for option in options:
+            if word == option:
+                return following
+            if option.startswith("--") and word.startswith(f"{option}="):
+                return word.partition("=")[2]
+            if len(option) == 2 and re.match(r"-[^-]", word) and option[1] in word:
+                return word.partition(option[1])[2] or following
+    return ""
+
+
+# -- what is written --
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """A file that a command would visibly write, or remove."""
+
+    path: str
+    is_removal: bool = False
+
+
+class _Writer(BaseModel):
+    """An entry of `[[writer]]` in `programs.toml`, which explains the fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    programs: tuple[str, ...]
+    operands: Literal["all", "last", "first", "second", "none"] = "none"
+    removes: bool = False
+    when: str = ""
+    unless: str = ""
+    options: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def writes(self, words: tuple[str, ...], directory: str | None, home: str) -> Iterator[FileWrite]:
+        line = " ".join(words[1:])[:MAX_WORD]
+        if not re.search(self.when, line) or (self.unless and re.search(self.unless, line)):
+            return
+        operands = parse_arguments(words).operands
+        into = option_value(words, self.directories) if self.directories else ""
+        match self.operands:
+            case "all":
+                yield from (FileWrite(each, self.removes) for each in operands)
+            case "last" if into or len(operands) > 1:
+                yield from _copied(words[0].rpartition("/")[2], operands, into, (directory or "", home))
+            case "first" | "second":
+                at = 0 if self.operands == "first" else 1
+                yield from map(FileWrite, operands[at : at + 1])
+            case _ if into:
+                yield FileWrite(f"{into}/{UNKNOWN}")
+        if self.options and (path := option_value(words, self.options)):
+            yield FileWrite(path)
+        for word in words[1:]:
+            yield from (FileWrite(word[len(key) :]) for key in self.keys if word.startswith(key))
+
+
+def _copied(name: str, operands: tuple[str, ...], into: str, known: tuple[str, str]) -> Iterator[FileWrite]:
+    sources, target = (operands, into) if into else (operands[:-1], operands[-1])
+    if name in {"rsync", "scp"} and ":" in target:
+        return
+    yield FileWrite(target)
+    is_directory = (
+        bool(into) or len(sources) > 1 or re.search(r"(?:^|/)\.{0,2}$", target) or target in known
+    )
+    for source in sources[:MAX_SOURCES]:
+        if is_directory:
+            yield FileWrite(f"{target}/{source.rstrip('/').rpartition('/')[2]}")
+        if name == "mv" and source != target:
+            yield FileWrite(source, is_removal=True)
+
+
+def find_writes(command: SimpleCommand, home: str) -> Iterator[FileWrite]:
+    for operator, target in command.redirects:
+        if operator in _WRITING and not (operator == ">&" and (target.isdecimal() or target == "-")):
+            yield FileWrite(target)
+    for writer in _programs().writers.get(command.name, ()):
+        yield from writer.writes(command.words, command.directory, home)
+
+
+@dataclass(frozen=True, slots=True)
+class _Programs:
+    writers: Mapping[str, tuple[_Writer, ...]]
+    # Options before a subcommand that take a value.
+    values: Mapping[str, frozenset[str]]
+
+
+@lru_cache(maxsize=1)
+def _programs() -> _Programs:
+    data: dict[str, Any] = tomllib.loads((files(__package__) / "programs.toml").read_text())
+    writers: dict[str, tuple[_Writer, ...]] = {}
+    for entry in data["writer"]:
+        writer = _Writer.model_validate(entry)
+        for name in writer.programs:
+            writers[name] = (*writers.get(name, ()), writer)
+    values = {name: frozenset(each) for name, *each in map(str.split, data["subcommand_options"])}
+    return _Programs(writers, values)
+
+
+# -- rules --
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPrefix:
+    """A program, the options it must have, and its first other words: `git push --force`, `npm pub*`."""
+
+    text: str
+    program: str
+    words: tuple[str, ...]
+    options: tuple[str, ...]
+
+    @property
+    def fault(self) -> str:
+        """Why it can never match, or nothing."""
+        program = self.program
+        if not program:
+            return "it names no program"
+        if found := _NEVER.search(self.text):
+            return (
+                f"it contains {found[0]!r}; an entry is compared with one command at a time, without quotes"
+            )
+        if program in _KEYWORDS:
+            return f"{program!r} is a shell keyword, not a program"
+        if "=" in program:
+            return "it starts with an assignment, not with a program"
+        if program.startswith("-"):
+            return "it starts with an option, not with a program"
+        if "/" in program and not program.startswith(("/", "./", "../", "*")):
+            return "give a program path as it is called, starting with / or ./"
+        return ""
+
+    def matches(self, command: SimpleCommand) -> bool:
+        return self.names(command) and self.matches_arguments(command)
+
+    def names(self, command: SimpleCommand) -> bool:
+        given = command.program if "/" in self.program else command.name
+        if len(given) > MAX_WORD or set(given) <= _GLOB_CHARACTERS:
+            return False
+        # `/sbin/re?oot`: without a directory, a pattern is not looked for where programs are.
+        is_pattern = "/" in command.program and bool(_GLOB_CHARACTERS & set(given))
+        return fnmatchcase(given, self.program) or (is_pattern and fnmatchcase(self.program, given))
+
+    def matches_arguments(self, command: SimpleCommand) -> bool:
+        line = parse_arguments(command.words)
+        if not all(option in command.words or line.has(option) for option in self.options):
+            return False
+        if not self.words:
+            return True
+        operands = _subcommand_operands(command)
+        return len(operands) >= len(self.words) and all(
+            fnmatchcase(operand[:MAX_WORD], word)
+            for operand, word in zip(operands, self.words, strict=False)
+        )
+
+
+def parse_prefix(text: str) -> CommandPrefix:
+    program, *rest = text.split() or [""]
+    options = tuple(word for word in rest if word.startswith("-") and len(word) > 1)
+    return CommandPrefix(text, program, tuple(word for word in rest if word not in options), options)
+
+
+def _subcommand_operands(command: SimpleCommand) -> list[str]:
+    """The words that are not options, without the values of options before a subcommand."""
+    taking = _programs().values.get(command.name, frozenset())
+    found: list[str] = []
+    is_value = False
+    for word in command.words[1:]:
+        if is_value:
+            is_value = False
+        elif word in taking:
+            is_value = True
+        elif not word.startswith("-") or word == "-":
+            found.append(word)
+    return found
+
+
+def _parse_prefixes(texts: Sequence[str]) -> tuple[CommandPrefix, ...]:
+    prefixes = tuple(map(parse_prefix, texts))
+    for prefix in prefixes:
+        if prefix.fault:
+            raise ValueError(f"the prefix {prefix.text!r} can never match: {prefix.fault}")
+    return prefixes
+
+
+def _compile_pattern(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise ValueError(f"the pattern {pattern!r} is wrong: {error}") from error
+
+
+def _parse_paths(lines: Sequence[str], info: ValidationInfo) -> PathSet:
+    known: KnownPaths = (info.context or {})["paths"]
+    return PathSet(tuple(_path_patterns(lines, known)))
+
+
+class CommandRule(BaseModel):
+    """A `[[rule]]` of a file; `rules.toml` explains the fields. `place` is its file and line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)
+    decision: Decision
+    reason: str = Field(min_length=1)
+    instead: str = "Use a different approach, or tell the user that this command is not allowed."
+    prefix: Annotated[tuple[CommandPrefix, ...], BeforeValidator(_parse_prefixes)] = ()
+    unless: tuple[str, ...] = ()
+    pattern: Annotated[Any, BeforeValidator(_compile_pattern)] = None
+    unless_pattern: Annotated[Any, BeforeValidator(_compile_pattern)] = None
+    operand: Annotated[PathSet | None, BeforeValidator(_parse_paths)] = None
+    writes: Annotated[PathSet | None, BeforeValidator(_parse_paths)] = None
+    operands: Literal["all", "sources", "last", "globbed", "here"] = "all"
+    modes: tuple[ToolMode, ...] = ()
+    agents: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    match: tuple[str, ...] = Field(default=(), min_length=1, validate_default=True)
+    not_match: tuple[str, ...] = Field(default=(), min_length=1, validate_default=True)
+    place: str = Field(default="", init=False)
+
+    @model_validator(mode="after")
+    def _is_about_something(self) -> Self:
+        if not (self.prefix or self.pattern or self.operand or self.writes):
+            raise ValueError("give it a prefix, a pattern, an operand or writes")
+        return self
+
+    @property
+    def label(self) -> str:
+        return f"rule {self.name}, {self.place}" if self.place else f"rule {self.name}"
+
+    def is_in_scope(self, situation: Situation) -> bool:
+        work = _parts(situation.work)
+        return (
+            (not self.modes or situation.mode in self.modes)
+            and (not self.agents or any(fnmatchcase(situation.agent, each) for each in self.agents))
+            and (
+                not self.directories
+                or any(work[: len(each)] == each for each in map(_parts, self.directories))
+            )
+        )
+
+    def matches(self, command: SimpleCommand, situation: Situation) -> bool:
+        """Whether it is about this command. The scope is not considered."""
+        if self.prefix and not self._matches_prefix(command):
+            return False
+        if command.words[1:] in {("--help",), ("--version",)} and self.decision is not Decision.allow:
             return False
         line = parse_arguments(command.words)
-        if not self._has_options(command, line) or not self._has_subcommand(line):
+        if any(option in command.words or line.has(option) for option in self.unless):
             return False
-        if self.test is not None and not self.test(command, line):
-            return False
+        if self.pattern is not None or self.unless_pattern is not None:
+            text = _line(command)
+            if self.pattern is not None and not self.pattern.search(text):
+                return False
+            if self.unless_pattern is not None and self.unless_pattern.search(text):
+                return False
+        globbed = self.operands == "globbed"
         if self.operand is not None and not any(
-            places.holds(self.operand, word, command.folder) for word in self._operands(command, line)
+            self.operand.holds(word, situation, globbed=globbed) for word in self._operands(command, line)
         ):
             return False
-        return self.written is None or any(
-            places.holds(self.written, write.path, command.folder)
-            for write in find_writes(command, places.home)
+        return self.writes is None or any(
+            self.writes.holds(write.path, situation, globbed=globbed)
+            for write in find_writes(command, situation.home)
         )
 
-    def _is_program(self, command: ExtractedCommand) -> bool:
-        if command.words[1:] in {("--help",), ("--version",)}:
+    def _matches_prefix(self, command: SimpleCommand) -> bool:
+        if not command.words:
             return False
-        if self.is_by_name and (command.is_function or _is_local(command)):
-            return False
-        name = command.name
-        if matches_everything(name):
-            # A pattern for any program names none in particular.
-            return False
-        if PATTERN in name and len(name) <= MAX_PATTERN:
-            return any(fnmatchcase(program, unmarked(name)) for program in self.programs)
-        return any(fnmatchcase(name, program) for program in self.programs)
+        # A function or script of the project is not the system's program of that name.
+        if (self.operand is None and self.writes is None) and (command.is_own or _is_local(command)):
+            return any(each.matches(command) for each in self.prefix if "/" in each.program)
+        return any(each.matches(command) for each in self.prefix)
 
-    def _has_options(self, command: ExtractedCommand, line: ParsedArguments) -> bool:
-        if self.unless and line.has(*self.unless):
-            return False
-        is_recursive = command.is_recursive or (self.names_suffice and any(map(_names_many, line.operands)))
-        return all(line.has(*group) or ("recursive" in group and is_recursive) for group in self.options)
-
-    def _has_subcommand(self, line: ParsedArguments) -> bool:
-        if self.subcommands and not set(line.operands[:3]) & set(self.subcommands):
-            return False
-        return not set(line.operands[1:2]) & set(self.not_subcommands)
-
-    def _operands(self, command: ExtractedCommand, line: ParsedArguments) -> tuple[str, ...]:
-        if self.is_source and not option_value(command.words, "t", "target-directory"):
-            return line.operands[:-1]
-        return _mounted_on(command.words) if self.is_target else line.operands
+    def _operands(self, command: SimpleCommand, line: ParsedArguments) -> tuple[str, ...]:
+        match self.operands:
+            case "sources" if not option_value(command.words, ("-t", "--target-directory")):
+                return line.operands[:-1]
+            case "last":
+                return line.operands[-1:]
+            case "here":
+                named = tuple(_subcommand_operands(command)[1:])
+                return named or (option_value(command.words, ("-C",)) or ".",)
+        return line.operands
 
 
-def _names_many(word: str) -> bool:
-    name = word.rstrip("/").rpartition("/")[2]
-    return SOME in name or PATTERN in name or matches_everything(word)
-
-
-def _is_local(command: ExtractedCommand) -> bool:
-    """Whether the program's path is outside the system directories, or starts with unknown text."""
+def _is_local(command: SimpleCommand) -> bool:
+    """Whether the program's path is outside the directories of the system's programs, or unknown."""
     if "/" not in command.program:
         return command.program.startswith(UNKNOWN)
-    path = normalize_path(command.program, command.folder)
-    return path is None or (
-        path[:-1] not in _PROGRAM_FOLDERS and is_known(command.program.rpartition("/")[0])
-    )
+    path = normalize_path(command.program, command.directory)
+    return path is None or "/" + "/".join(path[:-1]) not in _PROGRAM_DIRECTORIES
 
 
-def _mounted_on(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The last operand that is not an option's value, unless it is a usual mount point."""
-    operands = [
-        word
-        for before, word in pairwise(words)
-        if not word.startswith("-") and not _MOUNT_VALUES.fullmatch(before)
-    ]
-    return tuple(word for word in operands[-1:] if not word.startswith(("/mnt", "/media")))
+def _line(command: SimpleCommand) -> str:
+    """The words of a command on one line: a blank within a word is written `_`."""
+    words = (command.name, *command.words[1:])
+    return " ".join(re.sub(r"\s", "_", word[:MAX_WORD]) for word in words)
 
 
-# -- tests that need more than options and operands --
+@dataclass(frozen=True, slots=True)
+class CommandRules:
+    """The rules of a file, by program: most programs have none."""
+
+    rules: tuple[CommandRule, ...]
+    _by_name: Mapping[str, tuple[CommandRule, ...]] = field(default_factory=dict)
+    _others: tuple[CommandRule, ...] = ()
+
+    def about(self, command: SimpleCommand) -> Sequence[CommandRule]:
+        """The rules that may match a command, in the order of the file."""
+        if _GLOB_CHARACTERS & set(command.name):
+            return self.rules
+        named = self._by_name.get(command.name, ())
+        return (*named, *self._others) if self._others else named
 
 
-def signals_everything(command: ExtractedCommand, line: ParsedArguments) -> bool:  # noqa: ARG001
-    """`kill` of every process (-1) or of the first one, with any signal but the harmless 0."""
-    words = list(command.words[1:])
-    signal = "TERM"
-    if words and words[0] in {"-s", "-n"}:
-        signal, words = (words[1] if len(words) > 1 else ""), words[2:]
-    elif words and words[0].startswith("-") and words[0] != "--":
-        signal, words = words[0][1:], words[1:]
-        if not words:
-            return signal == "1"
-    if signal in {"l", "L", "0"}:
-        return False
-    return bool({"-1", "1"} & set(words))
+def index_rules(rules: Sequence[CommandRule]) -> CommandRules:
+    named: dict[str, list[CommandRule]] = {}
+    others: list[CommandRule] = []
+    for rule in rules:
+        programs = {prefix.program.rpartition("/")[2] for prefix in rule.prefix}
+        if not programs or any(_GLOB_CHARACTERS & set(program) for program in programs):
+            others.append(rule)
+            continue
+        for program in programs:
+            named.setdefault(program, []).append(rule)
+    return CommandRules(tuple(rules), {name: tuple(each) for name, each in named.items()}, tuple(others))
 
 
-def signals_system(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    user = option_value(command.words, "u", "euid") or option_value(command.words, "U", "uid")
-    users = {"root", "0", "+0"}
-    if user in users or option_value(command.words, "u", "user") in users:
-        return True
-    if _CARRYING & set(line.operands):
-        return True
-    by_pattern = command.name == "pkill" or (command.name == "killall" and line.has("r", "regexp"))
-    names_user = line.has("u", "U", "euid", "uid", "user")
-    return (
-        by_pattern
-        and not names_user
-        and any(_SAYS_NOTHING.fullmatch(unmarked(word)) for word in line.operands)
-    )
+# -- loading --
 
 
-def stops_services(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    """A unit that carries the machine is stopped, or a target is started that ends it."""
-    verbs, units = line.operands[:1], line.operands[1:]
-    if command.name != "systemctl":
-        verbs, units = units[:1], verbs
-    if {"stop", "disable", "mask", "kill"} & set(verbs):
-        return any(
-            _CARRYING_UNITS.fullmatch(unit) or fnmatchcase("sshd.service", unmarked(unit)[:MAX_PATTERN])
-            for unit in units
-        )
-    return verbs in {("start",), ("set-default",)} and any(map(_ENDING_TARGETS.fullmatch, units))
+@lru_cache(maxsize=1)
+def builtin_rules() -> CommandRules:
+    text = (files(__package__) / BUILTIN_FILE).read_text()
+    return load_rules(text, BUILTIN_FILE, is_builtin=True)
 
 
-def changes_kernel(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    if command.name != "sysctl":
-        return bool(line.operands)
-    return line.has("w", "write", "p", "load", "system") or any("=" in word for word in line.operands)
+@lru_cache(maxsize=8)
+def load_rules(text: str, file: str, *, is_builtin: bool = False) -> CommandRules:
+    """The rules of a file, which may use the paths of the built-in ones.
+
+    Raises `ConfigurationError` with file and line, also for a wrong example.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file}: {error}") from error
+    lines = [at for at, line in enumerate(text.splitlines(), 1) if _RULE_HEADING.match(line)]
+    entries, paths = data.pop("rule", []), data.pop("paths", {})
+    if data or not isinstance(entries, list) or len(lines) != len(entries):
+        raise ConfigurationError(f"{file}: it may have [paths], and rules under a line [[rule]] each")
+    known = _known_paths(paths, file, {} if is_builtin else _builtin_paths())
+    rules: dict[str, CommandRule] = {}
+    for line, entry in zip(lines, entries, strict=True):
+        place = f"{file}:{line}"
+        try:
+            rule = CommandRule.model_validate(entry | {"place": place}, context={"paths": known})
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "rule"
+            raise ConfigurationError(f"{place}: {where}: {first['msg']}") from error
+        if rule.name in rules:
+            raise ConfigurationError(f"{place}: there are two rules named {rule.name}")
+        rules[rule.name] = rule
+        _check_examples(rule, text, line, file)
+    return index_rules(list(rules.values()))
 
 
-def changes_network(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    """What only shows the state of the network passes."""
-    first, following = "".join(line.operands[:1]), line.operands[1:]
-    match command.name:
-        case "ip":
-            is_known = bool(first) and any(each.startswith(first) for each in _IP_OBJECTS)
-            return is_known and bool({"del", "delete", "flush", "down"} & set(following))
-        case "ifconfig":
-            return "down" in following
-        case "iptables" | "ip6tables":
-            return bool(_IPTABLES & line.letters) or line.has(
-                "flush", "append", "delete", "insert", "policy"
-            )
-        case "nft":
-            changes = first in {"add", "create", "delete", "destroy", "flush", "insert", "replace", "reset"}
-            return (changes or line.has("f", "file")) and not line.has("c", "check")
-        case name if name in _NETWORK_WORDS:
-            return bool(_NETWORK_WORDS[name] & set(line.operands))
-        case "ufw":
-            return bool(first) and first not in {"status", "show", "version", "app", "help"}
-        case _:
-            return not line.has("t", "test")
+@lru_cache(maxsize=1)
+def _builtin_paths() -> KnownPaths:
+    data = tomllib.loads((files(__package__) / BUILTIN_FILE).read_text())
+    return _known_paths(data["paths"], BUILTIN_FILE, {})
 
 
-def detaches_storage(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    match command.name:
-        case "dmsetup":
-            return bool({"remove", "remove_all", "wipe_table", "suspend"} & set(line.operands[:1]))
-        case "vgchange" | "lvchange":
-            return option_value(command.words, "a", "activate").startswith("n")
-        case name:
-            return line.has(*_STOPPING[name])
+def _known_paths(paths: Any, file: str, before: KnownPaths) -> KnownPaths:
+    known = dict(before)
+    try:
+        for name, lines in paths.items():
+            known[name] = tuple(_path_patterns(lines, known))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigurationError(f"{file}: [paths]: {error}") from error
+    return known
 
 
-def changes_boot(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    match command.name:
-        case "efibootmgr":
-            return line.has(*_BOOT_ENTRIES)
-        case "flashrom":
-            return line.has("w", "write", "E", "erase")
-        case _:
-            return True
+def _check_examples(rule: CommandRule, text: str, line: int, file: str) -> None:
+    for key, examples in (("match", rule.match), ("not_match", rule.not_match)):
+        for example in examples:
+            try:
+                commands = read_commands(example, _EXAMPLE_HOME, _EXAMPLE_DIRECTORY)
+            except UnreadableCommand as error:
+                raise ConfigurationError(f"{file}:{line}: the example {example!r}: {error}") from error
+            if _is_matched(rule, commands) is not (key == "match"):
+                at = _line_of(key, example, text, line)
+                expected = key.replace("_", " ")
+                raise ConfigurationError(f"{file}:{at}: the rule {rule.name} should {expected} {example!r}")
 
 
-def requests_shutdown(command: ExtractedCommand, line: ParsedArguments) -> bool:  # noqa: ARG001
-    """A message to the manager of sessions or services that stops the machine."""
-    return any(map(_STOPPING_MESSAGE.fullmatch, command.words[1:]))
-
-
-def suspends_machine(command: ExtractedCommand, line: ParsedArguments) -> bool:  # noqa: ARG001
-    """`rtcwake` sends the machine to sleep, except in the modes that only set or show its clock."""
-    return option_value(command.words, "m", "mode") not in {"no", "on", "disable", "show"}
-
-
-def stops_system(command: ExtractedCommand, line: ParsedArguments) -> bool:  # noqa: ARG001
-    return bool({"0", "1", "6", "s", "S", "single"} & set(line.operands))
-
-
-def sets_user_id(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    """A mode that lets a file run as its owner: `u+s`, `+s`, `4755`."""
-    mode = (
-        option_value(command.words, "m", "mode") if command.name != "chmod" else "".join(line.operands[:1])
-    )
-    digits = mode.lstrip("0=")
-    if digits.isdecimal():
-        return len(digits) == 4 and digits[0] in "4567"
+def _is_matched(rule: CommandRule, commands: Sequence[SimpleCommand]) -> bool:
     return any(
-        "s" in change.partition(sign)[2] and not change.startswith("g")
-        for change in mode.split(",")
-        for sign in "+="
-        if sign in change and not change.startswith("o")
+        rule.matches(each, Situation(_EXAMPLE_HOME, _EXAMPLE_DIRECTORY, each.directory))
+        for each in commands
     )
 
 
-def becomes_root(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    if command.name == "machinectl":
-        return bool(_SHELLS_OF_MACHINES & set(line.operands[:1]))
-    return any(option_value(command.words, "", each) in _ROOT for each in ("reuid", "ruid", "euid"))
-
-
-def changes_accounts(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    """What only shows or checks something passes."""
-    match command.name:
-        case "passwd":
-            return not (line.has("S", "status") and line.letters <= {"S", "a"})
-        case "chage":
-            return not line.has("l", "list")
-        case "visudo":
-            return not line.has("c", "check")
-        case _:
-            return True
-
-
-def moves_to_trash(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    return command.name != "gio" or bool({"trash", "remove"} & set(line.operands[:1]))
-
-
-def removes_packed(command: ExtractedCommand, line: ParsedArguments) -> bool:
-    match command.name:
-        case "tar" | "bsdtar":
-            return line.has("remove-files")
-        case "zip":
-            return line.has("m", "move")
-        case _:
-            return "-sdel" in command.words
-
-
-def redirects_to_all(command: ExtractedCommand, line: ParsedArguments) -> bool:  # noqa: ARG001
-    return any(matches_everything(target) for operator, target in command.redirects if operator != "<")
-
-
-def changes_jobs(command: ExtractedCommand, line: ParsedArguments) -> bool:  # noqa: ARG001
-    """All but `-l`: without arguments it takes the jobs from its input."""
-    return not line.has("l")
-
-
-def deletes_elsewhere(command: ExtractedCommand, line: ParsedArguments) -> bool:  # noqa: ARG001
-    return any(word.startswith("--del") for word in command.words)
+def _line_of(key: str, example: str, text: str, line: int) -> int:
+    """The line of an example, or that of its rule if it is written in an unusual way."""
+    escaped = example.replace("\\", "\\\\").replace('"', '\\"')
+    is_key = False
+    for at, each in enumerate(text.splitlines()[line:], line + 1):
+        is_key = is_key or re.match(rf"\s*{key}\s*=", each) is not None
+        if is_key and (f'"{escaped}"' in each or f"'{example}'" in each):
+            return at
+    return line

@@ -1,182 +1,164 @@
-"""Programs that run another program: what they would run.
+"""Programs that start another program or read a script: what they would start.
 
-Each yields `WrappedProgram` (a program with its arguments), `WrappedScript` (text for a shell), or nothing.
+The programs are data, in `programs.toml`, with a few whose arguments have a language of their own here.
+Each yields an `InnerProgram` (words) or an `InnerScript` (text for a shell).
 """
 
 import re
 import shlex
-from collections.abc import Iterator
-
-from interlock.commands.expansion import unmarked
-from interlock.commands.option_commands import commands_in_options
-from interlock.commands.word_parser import BELOW, UNKNOWN
-from interlock.commands.wrapper_table import (
-    DAEMON,
-    SUBCOMMANDS,
-    WRAPPERS,
-    Wrapped,
-    WrappedProgram,
-    WrappedScript,
-    WrapperSpec,
-)
-
-MAX_ARGUMENTS = 200
-MAX_GLUED = 200
-MAX_QUOTED = 4096
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, TypeAlias
 
 SHELLS = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish", "csh", "tcsh"}
 )
+MAX_ARGUMENTS = 200
 
-_SHELL_WORDS = {(name,) for name in SHELLS}
-_STDIN = {("-",), ("/dev/stdin",), ("/dev/fd/0",), ("/proc/self/fd/0",)}
-_BY_LINE = re.compile("-[a-zA-Z]*0|--null$|-[a-zA-Z]*d|--delimiter")
-_QUOTE = re.compile(r"[\"'\\]")
+_UNKNOWN = "\ue000"
+# Some of the files of a directory.
+_CHOSEN = f"*{_UNKNOWN}"
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_FIND_NAMES = frozenset(
-    {"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-user", "-mtime", "-mmin"}
+_FIND_CHOOSING = re.compile(
+    r"-(?:i?(?:name|path|wholename|regex)|user|group|[acm](?:time|min)|size|newer\w*)$"
 )
-_FD_ACTIONS = frozenset({"-x", "--exec", "-X", "--exec-batch"})
-_FD_VALUES = "detEScojg"
-_FD_LONG_VALUES = ("max-depth", "min-depth", "exact-depth", "type", "extension", "exclude", "size", "owner")
-_FD_CHOOSING = frozenset({"-e", "--extension", "-S", "--size", "--changed-within", "--changed-before"})
-_FINDS_ALL = frozenset({"", ".", "*", "^", ".*"})
 
 
-def wrapped_commands(words: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
-    """The commands that these words run. `words[0]` is the program's name without its directory."""
-    name = words[0]
-    yield from commands_in_options(words)
+@dataclass(frozen=True, slots=True)
+class InnerScript:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InnerProgram:
+    """A program with its words, and the directory it starts in, if another."""
+
+    words: tuple[str, ...]
+    directory: str | None = None
+
+
+Inner: TypeAlias = InnerScript | InnerProgram
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperSpec:
+    """Where a wrapper's arguments name the program: an entry of `programs.toml`."""
+
+    subcommand: str = ""
+    values: frozenset[str] = frozenset()
+    scripts: frozenset[str] = frozenset()
+    directories: frozenset[str] = frozenset()
+    looks: frozenset[str] = frozenset()
+    skipped: int = 0
+    takes_assignments: bool = False
+    takes_script: bool = False
+    takes_scripts: bool = False
+    takes_program: bool = True
+
+    def inner(self, words: Sequence[str]) -> Iterator[Inner]:
+        rest, given = self._split(words)
+        for option, value in given:
+            if option in self.scripts and value:
+                # `tar --checkpoint-action=exec=script`.
+                yield InnerScript(value.removeprefix("exec="))
+        directory = next((value for option, value in given if option in self.directories), None)
+        if any(option in self.looks for option, _ in given):
+            return
+        if self.skipped and len(rest) > 1 and rest[0] in self.scripts:
+            # `flock FILE -c SCRIPT`.
+            yield InnerScript(rest[1])
+        elif self.takes_scripts:
+            yield from map(InnerScript, rest)
+        elif rest and self.takes_script:
+            yield InnerScript(" ".join(rest))
+        elif rest and self.takes_program:
+            yield InnerProgram(rest, directory)
+
+    def _split(self, words: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, str | None]]]:
+        """The words from the program on, and the options before them with their values."""
+        index, given = 1, list[tuple[str, str | None]]()
+        while index < len(words):
+            word = words[index]
+            if word.startswith("-") and len(word) > 1 and word != "--":
+                option, value = self._option(word)
+                if option in self.values and value is None:
+                    index += 1
+                    value = "".join(words[index : index + 1])
+                given.append((option, value))
+            elif word == "--" or self._is_program(word):
+                index += word == "--"
+                break
+            index += 1
+        while self.takes_assignments and index < len(words) and _ASSIGNMENT.match(words[index]):
+            index += 1
+        rest = tuple(words[index + self.skipped :])
+        return rest[rest[:1] == ("--",) :], given
+
+    def _is_program(self, word: str) -> bool:
+        is_assignment = self.takes_assignments and _ASSIGNMENT.match(word) is not None
+        return self.takes_program and word != "-" and not is_assignment
+
+    def _option(self, word: str) -> tuple[str, str | None]:
+        """The option of a word that takes a value, and its value if that is within the word."""
+        if word.startswith("--"):
+            name, sign, value = word.partition("=")
+            whole = next((each for each in self.values if each.startswith(name)), name)
+            return whole, value if sign else None
+        for index, letter in enumerate(word[1:], 2):
+            if f"-{letter}" in self.values | self.looks:
+                return f"-{letter}", word[index:] or None
+        return word, None
+
+
+def inner_commands(name: str, words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
+    """The commands that these words start. `name` is the program's without its directory."""
     if name in SHELLS:
         yield from _shell(words, stdin)
-    elif name in {"source", "."} and stdin is not None and words[1:2] in _STDIN:
-        yield WrappedScript(unmarked(stdin))
-    elif name in _BY_ITSELF:
-        yield from _BY_ITSELF[name](words)
-    elif name in {"at", "batch"} and stdin is not None:
-        yield WrappedScript(unmarked(stdin))
-    elif name in {"script", "su", "runuser"} and (code := _option(words, "c", "command")) is not None:
-        yield WrappedScript(code)
-    elif name in WRAPPERS:
-        yield from _wrapped(words, stdin)
-    elif inner := _by_subcommand(words):
-        yield WrappedScript(_text(inner)) if name == "tmux" else WrappedProgram(inner)
+    elif name in _OWN:
+        yield from _OWN[name](words, stdin)
+    for spec in _specs().get(name, ()):
+        if not spec.subcommand:
+            yield from spec.inner(words)
+        elif spec.subcommand in words[1:]:
+            yield from spec.inner(words[words.index(spec.subcommand, 1) :])
 
 
-def _by_subcommand(words: tuple[str, ...]) -> tuple[str, ...]:
-    """`uv run program`, with options before and after the subcommand."""
-    for at, word in enumerate(words[1:], 1):
-        if (words[0], word) in SUBCOMMANDS:
-            return _without_dashes(SUBCOMMANDS[words[0], word].inner(words[at:]))
-    return ()
+@lru_cache(maxsize=1)
+def _specs() -> dict[str, list[WrapperSpec]]:
+    data: dict[str, Any] = tomllib.loads((files(__package__) / "programs.toml").read_text())
+    found: dict[str, list[WrapperSpec]] = {}
+    for entry in data["wrappers"]:
+        names, *marks = entry.split()
+        options = [mark for mark in marks if mark.startswith("-")]
+        words = [mark for mark in marks if mark[0].isalpha() and mark != "NAME="]
+
+        def ending(marker: str, options: list[str] = options) -> frozenset[str]:
+            return frozenset(option[:-1] for option in options if option[-1] in marker)
+
+        spec = WrapperSpec(
+            subcommand="".join(words),
+            values=ending(":$@"),
+            scripts=ending("$"),
+            directories=ending("@"),
+            looks=ending("!"),
+            skipped=sum(int(mark) for mark in marks if mark[0] == "+"),
+            takes_assignments="NAME=" in marks,
+            takes_script="*$" in marks,
+            takes_scripts="**$" in marks,
+            takes_program="." not in marks,
+        )
+        for name in names.split("|"):
+            found.setdefault(name, []).append(spec)
+    return found
 
 
-def _wrapped(words: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
-    name = words[0]
-    if name == "setarch" and words[1:2] and not words[1].startswith("-"):
-        # Its options come after the architecture.
-        words = (name, *words[2:])
-    rest = WRAPPERS[name].inner(words)
-    before = words[: len(words) - len(rest)]
-    if name == "env" and (found := _found(before, "S", "split-string")) is not None:
-        # What comes after that text is added to its words.
-        text, following = found
-        yield WrappedScript(f"{text} {shlex.join(map(unmarked, words[following:]))}")
-        return
-    if name == "runcon" and len(before) == 1:
-        # Without an option the first word is the context.
-        rest = rest[1:]
-    if not rest:
-        return
-    if _takes_code(name, before):
-        yield WrappedScript(_text(rest))
-    elif name == "flock" and rest[0] in {"-c", "--command"}:
-        yield WrappedScript(_text(rest[1:2]))
-    elif name == "parallel":
-        yield from _parallel(rest, stdin)
-    elif name == "xargs":
-        yield from _xargs(before, rest, stdin)
-    else:
-        option = WRAPPERS[name].folder
-        yield WrappedProgram(_without_dashes(rest), folder=_option(before, *option) if option else None)
-
-
-def _takes_code(name: str, before: tuple[str, ...]) -> bool:
-    """Whether the rest is text for a shell, and not a program with its arguments."""
-    return (
-        name == "watch"
-        or (name == "firejail" and "-c" in before)
-        or (name == "entr" and any("s" in word for word in before[1:]))
-    )
-
-
-def _option(words: tuple[str, ...], letter: str, long: str) -> str | None:
-    found = _found(words, letter, long)
-    return found[0] if found else None
-
-
-def _found(words: tuple[str, ...], letter: str, long: str) -> tuple[str, int] | None:
-    """The value of an option, in any of its spellings, and the index of what follows it."""
-    for index, word in enumerate(words[1:], 1):
-        name, has_value, value = word.partition("=")
-        if len(name) > len("--x") and f"--{long}".startswith(name):
-            is_here = bool(has_value)
-        elif re.match("-[A-Za-z]", word) and letter in word:
-            value = word.partition(letter)[2]
-            is_here = bool(value)
-        else:
-            continue
-        if is_here:
-            return unmarked(value), index + 1
-        return (unmarked(words[index + 1]), index + 2) if index + 1 < len(words) else None
-    return None
-
-
-def _text(words: tuple[str, ...]) -> str:
-    return unmarked(" ".join(words))
-
-
-def _without_dashes(words: tuple[str, ...]) -> tuple[str, ...]:
-    return words[1:] if words[:1] == ("--",) else words
-
-
-def _eval(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    yield WrappedScript(_text(_without_dashes(words[1:])))
-
-
-def _trap(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`trap 'command' EXIT`. One word alone would be the signal."""
-    action, *signals = _without_dashes(words[1:]) or ("",)
-    if signals:
-        yield WrappedScript(_text((action,)))
-
-
-def _group(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`sg group command`, with `-c` before the command or without."""
-    rest = WrapperSpec(skipped=1).inner(words)
-    if rest:
-        yield WrappedScript(_text(rest[1:] if rest[0] == "-c" else rest))
-
-
-def _daemon(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`start-stop-daemon --start --exec program -- arguments`, with its options in any order."""
-    cut = words.index("--") if "--" in words else len(words)
-    arguments = list(words[cut + 1 :])
-    if not any(re.match("--start$|-[A-Za-z]*S", word) for word in words[:cut]):
-        return
-    # It would be taken for the beginning of `--startas`.
-    before = tuple(word for word in words[:cut] if word != "--start")
-    index = 1
-    while index < len(before):
-        if not before[index].startswith("-"):
-            arguments.append(before[index])
-        index += 2 if DAEMON.takes_next(before[index]) else 1
-    for program in (_option(before, "x", "exec"), _option(before, "a", "startas")):
-        if program:
-            yield WrappedProgram((program, *arguments))
-
-
-def _shell(words: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
+def _shell(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
     is_code, index = False, 1
     while index < len(words) and words[index][:1] in {"-", "+"} and words[index] != "-":
         word = words[index]
@@ -190,15 +172,87 @@ def _shell(words: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
             index += word[-1] in "oO"
     rest = words[index:]
     if is_code and rest:
-        yield WrappedScript(unmarked(rest[0]), rest[2:], "".join(rest[1:2]) or None)
-    elif not is_code and stdin is not None and (not rest or rest[:1] in _STDIN):
-        yield WrappedScript(unmarked(stdin))
-    elif not is_code and stdin is not None and any(word[:2] == "-s" for word in words):
-        yield WrappedScript(unmarked(stdin), rest)
+        yield InnerScript(rest[0])
+    elif not is_code and stdin != _UNKNOWN and (not rest or rest[0] in _STDIN or "-s" in words[:index]):
+        yield InnerScript(stdin)
 
 
-def _find(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`find X -delete` removes X recursively, and `{}` means everything in X."""
+def _source(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
+    if words[1:2] and words[1] in _STDIN and stdin != _UNKNOWN:
+        yield InnerScript(stdin)
+
+
+def _timed(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
+    """`at` and `batch` run their input."""
+    if stdin != _UNKNOWN:
+        yield InnerScript(stdin)
+
+
+def _trap(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
+    """`trap 'command' EXIT`. One word alone would be the signal."""
+    action, *signals = words[2:] if words[1:2] == ("--",) else words[1:] or ("",)
+    if signals:
+        yield InnerScript(action)
+
+
+def _coproc(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
+    """`coproc command`, and `coproc NAME { command; }`."""
+    yield InnerProgram(words[3:] if words[2:3] == ("{",) else words[1:])
+
+
+def _xargs(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
+    spec = _specs()["xargs-options"][0]
+    for each in spec.inner(words):
+        if isinstance(each, InnerProgram):
+            before = words[: len(words) - len(each.words)]
+            mark = _mark(before)
+            by_line = bool(mark) or any(
+                re.match("-[a-zA-Z]*[0d]|--null|--delimiter", word) for word in before
+            )
+            given = _records(stdin, by_line=by_line)
+            yield InnerProgram(_filled(each.words, mark, given) if mark else (*each.words, *given))
+
+
+def _mark(words: tuple[str, ...]) -> str:
+    """What `xargs` replaces by its input, if anything."""
+    for index, word in enumerate(words):
+        if word in {"-i", "--replace"}:
+            return "{}"
+        if word.startswith("-I"):
+            return word[2:] or "".join(words[index + 1 : index + 2])
+    return ""
+
+
+def _records(text: str, *, by_line: bool) -> list[str]:
+    if by_line:
+        return [line for line in text.splitlines() if line][:MAX_ARGUMENTS]
+    with suppress(ValueError):
+        return shlex.split(text)[:MAX_ARGUMENTS]
+    return text.split()[:MAX_ARGUMENTS]
+
+
+def _parallel(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
+    cut = next((at for at, word in enumerate(words) if re.fullmatch(":::[:+]?", word)), len(words))
+    given = [word for word in words[cut + 1 :] if not word.startswith(":::")] or stdin.split()
+    for each in _specs()["parallel-options"][0].inner(words[:cut]):
+        if isinstance(each, InnerProgram):
+            template = each.words if any("{}" in word for word in each.words) else (*each.words, "{}")
+            yield InnerScript(" ".join(_filled(template, "{}", [" ".join(given[:MAX_ARGUMENTS])])))
+
+
+def _filled(template: Sequence[str], mark: str, values: Sequence[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    single = values[0] if len(values) == 1 else _UNKNOWN
+    for word in template[:MAX_ARGUMENTS]:
+        if word == mark:
+            found += values
+        else:
+            found.append(word.replace(mark, single, 1))
+    return tuple(found)
+
+
+def _find(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
+    """`find X -delete` removes X, and the `{}` of `-exec` stands for everything in X."""
     index = 1
     while index < len(words) and re.match(r"-[HLP]$|-[DO]", words[index]):
         index += 1
@@ -207,96 +261,49 @@ def _find(words: tuple[str, ...]) -> Iterator[Wrapped]:
         starts.append(words[index])
         index += 1
     starts = starts[:MAX_ARGUMENTS] or ["."]
-    if any(word in _FIND_NAMES and words[at + 1 : at + 2] != ("*",) for at, word in enumerate(words)):
-        # Only some files below: not the directory itself.
-        starts = [f"{start}/{UNKNOWN}" if start != "/" else start for start in starts]
+    chooses = any(
+        _FIND_CHOOSING.match(w) and words[at + 1 : at + 2] != ("*",) for at, w in enumerate(words)
+    )
+    # Only some files below: not the directory itself, except of `/`, where any file may be the system's.
+    below = [f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}" for each in starts]
     while index < len(words):
         if words[index] == "-delete":
-            yield WrappedProgram(("rm", "--", *starts), is_recursive=True)
+            yield InnerProgram(("rm", "-r", "--", *below))
         elif words[index] in _FIND_ACTIONS:
-            end = index + 1
-            while end < len(words) and words[end] not in {";", "+"}:
-                end += 1
-            template = words[index + 1 : end]
-            given = [f"{start}/{BELOW}" for start in starts] if template[:1] in _SHELL_WORDS else starts
-            yield WrappedProgram(_filled(template, "{}", given), is_recursive=True)
+            end = next((at for at in range(index + 1, len(words)) if words[at] in {";", "+"}), len(words))
+            yield InnerProgram(_filled(words[index + 1 : end], "{}", below))
             index = end
         index += 1
 
 
-def _fd(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`fd pattern directory… -x program`, and `-X`, which takes all the rest.
-
-    A bare `.` finds everything.
-    """
-    cut = next((at for at, word in enumerate(words) if word in _FD_ACTIONS), len(words))
-    template = tuple(word for word in words[cut + 1 :] if word != ";")
-    pattern, *starts = WrapperSpec(_FD_VALUES, _FD_LONG_VALUES).operands(words[:cut]) or [""]
-    if not template:
+def _fd(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
+    """`fd pattern directory… -x program`, and `-X`, which take all the rest."""
+    cut = next(
+        (at for at, word in enumerate(words) if word in {"-x", "--exec", "-X", "--exec-batch"}), None
+    )
+    if cut is None:
         return
-    chooses = unmarked(pattern) not in _FINDS_ALL or any(word in _FD_CHOOSING for word in words[:cut])
-    starts = [f"{start}/{UNKNOWN}" if chooses and start != "/" else start for start in starts] or ["."]
-    if not any("{}" in word for word in template):
-        template = (*template, "{}")
-    yield WrappedProgram(_filled(template, "{}", starts[:MAX_ARGUMENTS]), is_recursive=True)
+    template = tuple(word for word in words[cut + 1 :] if word != ";")
+    taking = {"-d", "-t", "-e", "-E", "-S", "-c", "-o", "-j", "-g", "--max-depth", "--type", "--extension"}
+    operands = [w for at, w in enumerate(words[1:cut]) if not w.startswith("-") and words[at] not in taking]
+    chooses = bool(operands) and operands[0] not in {"", ".", "*", "^", ".*"}
+    starts = operands[1:] or ["."]
+    below = [f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}" for each in starts]
+    if template:
+        template = template if any("{}" in word for word in template) else (*template, "{}")
+        yield InnerProgram(_filled(template, "{}", below[:MAX_ARGUMENTS]))
 
 
-def _filled(template: tuple[str, ...], mark: str, values: list[str]) -> tuple[str, ...]:
-    found: list[str] = []
-    single = values[0] if len(values) == 1 and len(values[0]) <= MAX_GLUED else UNKNOWN
-    for word in template[:MAX_ARGUMENTS]:
-        if word == mark:
-            found.extend(values[: MAX_ARGUMENTS - len(found)])
-        else:
-            found.append(word.replace(mark, single))
-    return tuple(found)
-
-
-def _xargs(before: tuple[str, ...], rest: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
-    mark = "{}" if {"-i", "--replace"} & set(before) else _option(before, "I", "replace")
-    given = _records(stdin or UNKNOWN, by_line=bool(mark) or any(map(_BY_LINE.match, before)))
-    if mark:
-        yield WrappedProgram(_filled(rest, mark, given))
-    else:
-        yield WrappedProgram((*rest, *given))
-
-
-def _records(text: str, *, by_line: bool) -> list[str]:
-    """What `xargs` makes of its input: whole lines, or words in which quotes hold."""
-    if by_line:
-        return [line for line in text.splitlines() if line][:MAX_ARGUMENTS]
-    if len(text) <= MAX_QUOTED and _QUOTE.search(text):
-        try:
-            return shlex.split(text)[:MAX_ARGUMENTS]
-        except ValueError:
-            pass
-    return text.split()[:MAX_ARGUMENTS]
-
-
-def _parallel(rest: tuple[str, ...], stdin: str | None) -> Iterator[Wrapped]:
-    cut = next((at for at, word in enumerate(rest) if word in {":::", ":::+", "::::"}), len(rest))
-    template = rest[:cut]
-    given = [word for word in rest[cut + 1 :] if not word.startswith(":::")]
-    values = (given or (stdin or UNKNOWN).split())[:MAX_ARGUMENTS]
-    if not any("{}" in word for word in template):
-        template = (*template, "{}")
-    joined = " ".join(values) if sum("{}" in word for word in template) <= MAX_GLUED else UNKNOWN
-    yield WrappedScript(_text(tuple(word.replace("{}", joined, 1) for word in template)))
-
-
-def _capabilities(words: tuple[str, ...]) -> Iterator[Wrapped]:
-    """`capsh options -- arguments` gives the arguments to bash."""
-    if "--" in words:
-        yield WrappedProgram(("bash", *words[words.index("--") + 1 :]))
-
-
-_BY_ITSELF = {
+_OWN = {
     "find": _find,
     "fd": _fd,
     "fdfind": _fd,
-    "eval": _eval,
+    "xargs": _xargs,
+    "parallel": _parallel,
     "trap": _trap,
-    "sg": _group,
-    "start-stop-daemon": _daemon,
-    "capsh": _capabilities,
+    "coproc": _coproc,
+    "source": _source,
+    ".": _source,
+    "at": _timed,
+    "batch": _timed,
 }

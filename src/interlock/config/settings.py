@@ -163,6 +163,7 @@ class Settings(SettingsGroup):
         """They decide what is masked and who is trusted, or prove what the log was."""
         named = {
             "file of REDACTION_RULES": self.redaction.rules,
+            "file of TOOL_COMMAND_RULES": self.tool.command_rules,
             "file of GATEWAY_TLS_CERT": self.gateway.tls_cert,
             "file of GATEWAY_TLS_KEY": self.gateway.tls_key,
             "file of NATS_TLS_CA": self.nats.tls_ca,

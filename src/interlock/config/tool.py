@@ -10,7 +10,13 @@ from interlock.config.directory_checks import existing_directory, reject_symlink
 from interlock.config.modes import ToolMode
 from interlock.config.policy_variables import policy_variables
 from interlock.config.protected_names import PROTECTED_NAMES
-from interlock.config.settings_group import PositiveInt, Words, parse_tool_modes, split_words
+from interlock.config.settings_group import (
+    PositiveInt,
+    Words,
+    blank_is_unset,
+    parse_tool_modes,
+    split_words,
+)
 from interlock.config.sources import given_variable_name
 
 TOOL_PREFIX = "TOOL_"
@@ -28,6 +34,7 @@ class ToolSettings(_Ceiling):  # type: ignore[valid-type, misc]
     hard_links: bool = False
     sandbox: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
     bash_denylist: Words = ()
+    command_rules: Path | None = None
 
     timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
     max_output_lines: PositiveInt = 2000
@@ -46,6 +53,15 @@ class ToolSettings(_Ceiling):  # type: ignore[valid-type, misc]
         folders = tuple(dict.fromkeys(existing_directory(path) for path in named))
         reject_symlinked_roots(named, info.data.get("allowed_roots", folders) or ())
         return folders
+
+    _blank_is_unset = field_validator("command_rules", mode="before")(blank_is_unset)
+
+    @field_validator("command_rules")
+    @classmethod
+    def _existing_file(cls, value: Path | None) -> Path | None:
+        if value is not None and not (value.is_absolute() and value.is_file()):
+            raise ValueError(f"'{value}' is not the absolute path of a file")
+        return value
 
     @field_validator("protected_names")
     @classmethod

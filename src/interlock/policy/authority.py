@@ -299,6 +299,7 @@ def _profile(authority_inputs: AuthorityInputs, policy: ToolPolicy) -> SandboxPr
         reads_hard_links=here.reads_hard_links,
         readable_paths=here.readable_paths,
         denied_commands=here.denied_commands,
+        command_rules=here.command_rules,
         sandbox=here.sandbox,
     )
     if authority_inputs.mode is not ToolMode.coding:
@@ -345,6 +346,9 @@ def canonical_form(authority: Authority) -> dict[str, Any]:
             "reads_hard_links": authority.profile.reads_hard_links,
             "readable_paths": [str(path) for path in authority.profile.readable_paths],
             "denied_commands": list(authority.profile.denied_commands),
+            "command_rules": [
+                [name, sha256(text.encode()).hexdigest()] for name, text in authority.profile.command_rules
+            ],
             "sandbox": authority.profile.sandbox,
         },
         "verdicts": [_verdict_form(authority.verdicts[name]) for name in sorted(authority.verdicts)],

@@ -21,6 +21,7 @@ class Capabilities:
     reads_hard_links: bool = False
     readable_paths: tuple[Path, ...] = ()
     denied_commands: tuple[str, ...] = ()
+    command_rules: tuple[tuple[str, str], ...] = ()
     sandbox: str = "none"
 
     def why_missing(self, need: str) -> str | None:

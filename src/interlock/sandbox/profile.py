@@ -10,8 +10,8 @@ class SandboxProfile:
 
     `protected_names` are patterns of paths that nothing may write, even in a writable directory.
     `reads_hard_links` opens files that also have a name outside. `readable_paths` are further directories
-    that a child process may read, and `denied_commands` the operator's denylist of commands. `sandbox`
-    names the backend.
+    that a child process may read. `denied_commands` is the operator's denylist of commands, and
+    `command_rules` the name and text of each file of rules about commands. `sandbox` names the backend.
     """
 
     readable_roots: tuple[Path, ...] = ()
@@ -21,4 +21,5 @@ class SandboxProfile:
     reads_hard_links: bool = False
     readable_paths: tuple[Path, ...] = ()
     denied_commands: tuple[str, ...] = ()
+    command_rules: tuple[tuple[str, str], ...] = ()
     sandbox: str = "none"

@@ -86,6 +86,8 @@ class ToolContext:
     session_id: str
     scope: EventScope = NO_SCOPE
     lease_token: int | None = None
+    # The name of the agent that calls, if it is one.
+    agent: str = ""
     report_progress: Callable[[str], None] = lambda _text: None
     # Checked right before an irreversible effect: whether the session's lease is still held.
     is_held: Callable[[], bool] = lambda: True

@@ -10,6 +10,7 @@ from interlock.wiring.authority_inputs import (
     capabilities,
     ceiling,
     missing_requirements,
+    read_command_rules,
 )
 from interlock.wiring.runtime import (
     Runtime,
@@ -48,6 +49,7 @@ __all__ = [
     "override_modes",
     "probe_sandbox",
     "programs",
+    "read_command_rules",
     "record_missing_requirements",
     "record_probes",
     "select_sandbox",

@@ -9,7 +9,9 @@ from interlock.config.modes import ToolMode
 from interlock.config.policy_variables import policy_values
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.config.settings import Settings
+from interlock.config.sources import given_variable_name
 from interlock.config.tool import TOOL_PREFIX, ToolSettings
+from interlock.core.errors import ConfigurationError
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits, Capabilities
 from interlock.policy.policy_fields import ToolPolicy, policy_of
@@ -50,6 +52,7 @@ def build_authority_inputs(
         reads_hard_links=tool.hard_links,
         readable_paths=tool.readable_paths,
         denied_commands=tool.bash_denylist,
+        command_rules=read_command_rules(tool),
     )
     return AuthorityInputs(
         mode=ToolMode.chat_safe,
@@ -58,6 +61,24 @@ def build_authority_inputs(
         capabilities=here,
         limits=_call_limits(tool),
     )
+
+
+def read_command_rules(tool: ToolSettings) -> tuple[tuple[str, str], ...]:
+    """The operator's file of rules about commands. Raises `ConfigurationError` if a rule is wrong."""
+    if tool.command_rules is None:
+        return ()
+    # The grammar and the rules are a large part of the program.
+    from interlock.commands.rules import load_rules
+
+    name = given_variable_name("TOOL_COMMAND_RULES")
+    try:
+        text = tool.command_rules.read_text()
+        load_rules(text, tool.command_rules.name)
+    except (OSError, UnicodeError) as error:
+        raise ConfigurationError(f"{name}: '{tool.command_rules}' cannot be read: {error}") from error
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from error
+    return ((tool.command_rules.name, text),)
 
 
 def ceiling(settings: Settings) -> ToolPolicy:

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing, suppress
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,8 @@ from interlock.log.read import iter_stream
 from interlock.log.timeline import read_timeline
 from interlock.log.tree import build_tree
 from interlock.sessions.models import Role
+from interlock.tools.result import ToolResult
+from interlock.tools.tool import BaseTool, ToolContext, ToolGroup
 from tests.harness.log_capture import capture_logs
 from tests.harness.runtime import call, open_runtime_harness, script
 from tests.integration.agent.test_office import agent_file
@@ -65,6 +69,32 @@ async def test_another_agent_does_a_part_and_its_answer_is_the_result(harness, t
     assert [event.text for event in ada.shown if isinstance(event, ToolProgress)] == [
         "helper: write_file\n"
     ]
+
+
+class WhoTool(BaseTool):
+    """Keeps the names of the agents that call it."""
+
+    name = "who"
+    description = "Say who calls."
+    parameters: Mapping[str, Any] = {"type": "object", "properties": {}}
+    group = ToolGroup.world
+    allowed_modes = frozenset(ToolMode)
+
+    def __init__(self) -> None:
+        self.agents: list[str] = []
+
+    async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
+        self.agents.append(context.agent)
+        return ToolResult()
+
+
+async def test_a_tool_is_given_the_name_of_the_agent_that_calls_it(harness):
+    """Rules about commands can hold for some agents only."""
+    ada = await harness([turn(call("who")), hand(), "ok"], [turn(call("who")), "msg:Done."])
+    tool = WhoTool()
+    ada.agent_runtime.runtime.registry.register(tool)
+    assert (await ada.say(await ada.session())).status == "done"
+    assert tool.agents == ["", "helper"]
 
 
 async def test_its_events_are_nested_under_the_call_that_handed_it_over(harness):

@@ -50,6 +50,14 @@ async def test_a_command_runs_in_the_first_root_and_tells_what_it_wrote(shell: T
     assert result.exit_code == 0
 
 
+async def test_the_policy_decides_about_commands_that_no_rule_names(shell: ToolHarness):
+    shell.policy = ToolPolicy(shell=ShellPolicy(unknown="deny"))
+    assert await shell.refused("bash", cmd="ls") == "COMMAND_DENIED"
+    assert await shell.refused("bash_readonly", cmd="$(echo ls)") == "COMMAND_DENIED"
+    shell.policy = ToolPolicy()
+    assert (await shell.call("bash", cmd="ls")).ok
+
+
 async def test_a_working_folder_is_judged_like_any_path(shell: ToolHarness):
     shell.write("sub/file", "x")
     assert (await shell.ok("bash", cmd="ls", workdir="sub")).stdout == "file\n"

@@ -133,6 +133,14 @@ def test_the_database_may_not_lie_in_a_root_either(monkeypatch, tmp_path):
     assert "database's folder" in refused(monkeypatch, TOOL_ALLOWED_ROOTS=str(tmp_path / "root"))
 
 
+def test_the_rules_about_commands_may_not_lie_in_a_root(monkeypatch, tmp_path):
+    """An agent could loosen them for the next start."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "team.toml").touch()
+    monkeypatch.setenv("TOOL_COMMAND_RULES", str(tmp_path / "root" / "team.toml"))
+    assert "file of TOOL_COMMAND_RULES" in refused(monkeypatch, TOOL_ALLOWED_ROOTS=str(tmp_path / "root"))
+
+
 def test_chat_safe_is_open_whatever_is_listed(monkeypatch):
     monkeypatch.setenv("SESSION_OPEN_MODES", " plan , build ")
     assert load_settings().session.open_modes == {ToolMode.chat_safe, ToolMode.plan, ToolMode.coding}

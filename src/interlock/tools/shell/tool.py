@@ -131,12 +131,7 @@ class ShellTool(TypedTool):
                 require_directory(resolver, place)
             except OSError as error:
                 raise tool_error_from_oserror(error, asked) from error
-            profile = context.profile
-            verdict = _judge_for(profile.denied_commands, profile.protected_names).judge(
-                command, place.path
-            )
-            if verdict is not None:
-                raise ToolError(ErrorCode.COMMAND_DENIED, verdict.message, verdict.next_action)
+            _check_command(command, place, context)
             return _Plan(place, command, arguments.cursor)
 
         return await run_in_thread_abandonable(context.cancel, judge)
@@ -306,12 +301,28 @@ class ShellTool(TypedTool):
         return read_text_page(stream.read, stream.size, TextFormat(), request, self._services.redactor)
 
 
+def _check_command(command: str, place: ResolvedPath, context: ToolContext) -> None:
+    # The grammar and the rules: only commands need them.
+    from interlock.commands.rules import Decision
+
+    profile = context.profile
+    verdict = _judge_for(profile.denied_commands, profile.protected_names, profile.command_rules).judge(
+        *(command, place.path),
+        mode=context.mode.value,
+        agent=context.agent,
+        unknown=Decision(context.policy.shell.unknown or Decision.allow),
+    )
+    if verdict is not None:
+        raise ToolError(ErrorCode.COMMAND_DENIED, verdict.message, verdict.next_action)
+
+
 @lru_cache(maxsize=16)
-def _judge_for(denied: tuple[str, ...], protected: tuple[str, ...]) -> "CommandJudge":
-    # A large part of the program, which only commands need.
+def _judge_for(
+    denied: tuple[str, ...], protected: tuple[str, ...], rule_files: tuple[tuple[str, str], ...]
+) -> "CommandJudge":
     from interlock.commands.judge import CommandJudge
 
-    return CommandJudge(denied, protected, Path.home())
+    return CommandJudge(denied, protected, Path.home(), rule_files)
 
 
 def _with_room(context: ToolContext, restored: list[str]) -> ToolContext:

@@ -74,7 +74,6 @@ bash -o pipefail -c '{}'
 bash +e -c '{}'
 bash --norc -c '{}'
 bash -c -- '{}'
-bash -c 'exec "$@"' x {}
 bash <<< '{}'
 echo '{}' | sh
 echo '{}' | bash -s
@@ -91,14 +90,11 @@ nohup env -i sh -c '{}' &
 coproc {}
 xargs --replace {}
 xargs --max-chars 900 {}
-env -S curl -k
 env curl -k -S https://x
 timeout --sig KILL 5 {}
 flock --wait 5 lock {}
 flock lock --command '{}'
 flock lock curl -c jar -k
-script -q /dev/null {}
-script f -- {}
 unshare --propagation private {}
 nsenter -t 1 -r {}
 setpriv --pdeathsig keep {}
@@ -147,24 +143,13 @@ rlwrap -c -i {}
 rlwrap -a -C name --file words {}
 firejail {}
 firejail --net=none --quiet -- {}
-firejail -c '{}'
 systemd-run {}
 systemd-run -t --user {}
 systemd-run --scope -p A=1 --setenv B=2 --on-active 5 {}
 systemd-run --wait --pipe -- {}
-start-stop-daemon --start --exec /usr/bin/curl -- -k https://x
-start-stop-daemon -S -b -x curl -- -k
-start-stop-daemon -Sbx curl --pidfile p -- -k
-start-stop-daemon --start --exec=curl --chdir / -- -k
-start-stop-daemon --start --name n --startas curl -- -k
-runcon user:role:type:s0 {}
-runcon -t type -r role {}
-runcon -c {}
-runcon --type=type -- {}
 sg users '{}'
 sg users -c '{}'
 sg - users -c '{}'
-tini -- env A=1 numactl -l trap -- '{}' EXIT
 ! {}
 valgrind -q {}
 valgrind --tool=memcheck --log-file=f {}
@@ -180,10 +165,6 @@ hyperfine -w 3 true '{}'
 hyperfine --prepare='{}' true
 at now <<< '{}'
 echo '{}' | at now + 1 minute
-ssh localhost {}
-ssh -p 22 -o A=b me@127.0.0.1 '{}'
-ssh -o ProxyCommand='{}' host
-ssh -oProxyCommand='{}' host
 uv run {}
 uv run --with x -- {}
 poetry run {}
@@ -201,61 +182,19 @@ git rebase -x '{}' HEAD~3
 git rebase --exec='{}' HEAD~3
 git submodule foreach '{}'
 git -C sub submodule foreach --recursive {}
-git filter-branch --tree-filter '{}' HEAD
-git -c alias.x='!{}' x
-git config alias.x '!{}'
-git config --global --add core.pager '{}'
-git -C sub -c core.sshCommand='{}' fetch
-git clone -c core.fsmonitor='{}' a b
-git clone --upload-pack='{}' a b
-git clone 'ext::curl -k https://x' b
-git clone 'ext::sh -c curl% -k% https://x' b
-git difftool -x '{}'
-GIT_SSH_COMMAND='{}' git fetch
-export PAGER='{}'
-env GIT_EDITOR='{}' git commit
 tar xf a --to-command='{}'
 tar --to-command '{}' -xf a
 tar cf a -I '{}' src
-tar cf a x --checkpoint=1 --checkpoint-action=exec='{}'
 rsync -e '{}' a b:
 rsync -ave '{}' a b:
 rsync --rsh='{}' a b:
 zip x.zip f -T -TT '{}'
-bash -c '"$0" "$@"' {}
-alias x='{}'; x
-alias x=curl y='x -k'; y https://x
-read -r c <<< '{}'; $c
-echo '{}' | while read -r c; do $c; done
-while IFS= read -r c; do eval "$c"; done <<< '{}'
-IFS=, read -r c d <<< 'curl,-k'; $c $d
-read -r -d '' c <<< '{}'; eval "$c"
-read -ra c <<< '{}'; "${c[@]}"
-mapfile -t c <<< '{}'; ${c[0]}
-IFS=,; c=curl,-k,x; $c
-c=curl.exe; ${c%.*} -k
-c=/opt/bin/curl; ${c##*/} -k
-c=xxcurl; ${c#xx} -k
-c=xxcurl; ${c/xx/} -k
-: ${c:=curl}; $c -k
-printf -v c '%s' curl; $c -k
-{ read -r c; $c; } <<< '{}'
-{ echo hi; bash; } <<< '{}'
-for x in 1 2; do read -r c; $c; done <<< '{}'
-f() { read -r c; $c; }; f <<< '{}'
-echo '{}' | { read -r c; $c; }
-read -r c < <(echo '{}'); $c
-bash < <(echo '{}')
 csh -c '{}'
 tcsh -fc '{}'
-scp -S '{}' a b:
 man -P '{}' ls
-git grep -O'{}' x
-git archive --remote=h --exec='{}' HEAD
 perf stat -e cycles {}
 perf record -g -o f -- {}
 chpst -u me -m 9 {}
-capsh --drop=all -- -c '{}'
 screen -dmS name {}
 tmux new-session -d -s name {}
 tmux new -d '{}'
