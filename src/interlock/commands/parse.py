@@ -21,7 +21,7 @@ UNKNOWN = "\ue000"
 # The program of a function that starts itself until no other process can start.
 FORK_BOMB = "function-that-starts-itself"
 
-MAX_HERE = 4096
+MAX_HERE = 3072
 MAX_BYTES = 100_000
 MAX_DEPTH = 100
 MAX_SCRIPT_DEPTH = 8
@@ -178,12 +178,13 @@ class _Reader:
         self._read_old_substitutions(text, scope)
         text = _OLD_SUBSTITUTION.sub(UNKNOWN, text)
         text = _EXTENDED_GLOB.sub("*", text).replace("<>", ">")
-        marks: list[str] = []
+        awaiting: list[tuple[str, str]] = []
         at = 0
         while found := _PIECE.match(text, at):
             at, piece = found.end(), found[0]
-            if piece == "\n" and marks:
-                at = self._skip_heredocs(text, at, marks, scope)
+            if piece == "\n" and awaiting:
+                at = self._read_heredocs(text, at, awaiting, scope)
+                awaiting = []
             while (first := re.match(r"\s*([^\s;&|()]+)\s*", piece)) and first[1] in _BEFORE_A_COMMAND:
                 piece = piece[first.end() :]
             if (
@@ -192,27 +193,37 @@ class _Reader:
                 or (first and first[1] in _WITHOUT_A_COMMAND)
             ):
                 continue
-            marks += [mark[1] for mark in _HEREDOC.finditer(piece)]
+            marks = _HEREDOC.findall(piece)
             piece = _HEREDOC.sub("", piece).replace("<<<", "<")
-            if piece.startswith("{"):
-                # Braces make no program for the grammar, but words.
-                piece = f"env {piece}"
-            root = _PARSER.parse(piece.encode()).root_node
-            if root.has_error:
-                words = tuple(re.sub(r"[\"'\\]", "", piece).split())
-                self._found(words, scope, _NOTHING, piece)
+            if marks:
+                awaiting += [(mark, piece) for mark in marks]
             else:
-                self._visit(root, scope, _NOTHING)
+                self._read_piece(piece, scope, _NOTHING)
+        for _mark, piece in awaiting:
+            self._read_piece(piece, scope, _NOTHING)
 
-    def _skip_heredocs(self, text: str, at: int, marks: list[str], scope: _Scope) -> int:
-        for mark in marks:
+    def _read_piece(self, piece: str, scope: _Scope, given: _Given) -> None:
+        if piece.startswith("{"):
+            # Braces make no program for the grammar, but words.
+            piece = f"env {piece}"
+        root = _PARSER.parse(piece.encode()).root_node
+        if root.has_error:
+            words = tuple(re.sub(r"[\"'\\]", "", piece).split())
+            self._found(words, scope, given, piece)
+        else:
+            self._visit(root, scope, given)
+
+    def _read_heredocs(self, text: str, at: int, awaiting: list[tuple[str, str]], scope: _Scope) -> int:
+        """Read the pieces of a line with their here-documents, which begin here. Returns where these end."""
+        for mark, piece in awaiting:
             plain = re.escape(re.sub(r"['\"\\]", "", mark))
             end = re.compile(rf"^\t*{plain}$", re.MULTILINE).search(text, at)
+            body = text[at : end.start() if end else len(text)]
             if not set(mark) & set("'\"\\"):
-                for found in re.finditer(r"\$\(([^()]*)\)", text[at : end.start() if end else len(text)]):
+                for found in re.finditer(r"\$\(([^()]*)\)", body):
                     self.read(found[1], scope.copy())
+            self._read_piece(piece, scope, _Given(body))
             at = end.end() if end else len(text)
-        marks.clear()
         return at
 
     def _read_old_substitutions(self, text: str, scope: _Scope) -> None:
@@ -244,6 +255,13 @@ class _Reader:
                 case "command_substitution" if "\\`" in _source(node):
                     # Nested: the grammar takes the inner one for text.
                     self._read_old_substitutions(_source(node), scope)
+                case "expansion" if "`" in _source(node):
+                    # `${x:-`…`}`, which is text for the grammar as well.
+                    self._read_old_substitutions(_source(node), scope)
+                case "file_redirect":
+                    # Of a function: each call of it writes there.
+                    self._found((), scope, self._redirect(node, scope, _NOTHING), _source(node))
+                    return ""
             if given.redirects or given.words:
                 self._found(given.words, scope, replace(given, stdin=UNKNOWN), _source(node))
             if node.type in _SUBSHELLS:
@@ -486,7 +504,7 @@ def _printed(name: str, words: tuple[str, ...], stdin: str) -> str:
     """What a command prints, where its words say so: for `… | sh` and `… | xargs`."""
     operands = [word for word in words[1:] if not word.startswith("-")]
     match name:
-        case "echo":
+        case "echo" | "yes":
             options = words[1:2] if re.fullmatch("-[neE]+", "".join(words[1:2])) else ()
             text = " ".join(words[1 + len(options) :])
             return decode_escapes(text) if any("e" in each for each in options) else text

@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from interlock.commands.parse import UNKNOWN, SimpleCommand, UnreadableCommand, read_commands
+from interlock.commands.parse import MAX_HERE, UNKNOWN, SimpleCommand, UnreadableCommand, read_commands
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ConfigurationError
 from interlock.sandbox.globs import Glob, InvalidGlob
@@ -387,26 +387,40 @@ def _subcommand_operands(command: SimpleCommand) -> list[str]:
     return found
 
 
-def _parse_prefixes(texts: Sequence[str]) -> tuple[CommandPrefix, ...]:
-    prefixes = tuple(map(parse_prefix, texts))
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("give a list of texts")
+    return value
+
+
+def _parse_prefixes(value: object) -> tuple[CommandPrefix, ...]:
+    prefixes = tuple(map(parse_prefix, _texts(value)))
     for prefix in prefixes:
         if prefix.fault:
             raise ValueError(f"the prefix {prefix.text!r} can never match: {prefix.fault}")
     return prefixes
 
 
-def _compile_pattern(pattern: str) -> Any:
+def _compile_pattern(pattern: object) -> Any:
+    if not isinstance(pattern, str):
+        raise ValueError("give a text")  # noqa: TRY004 - pydantic reports only a ValueError
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise ValueError(f"the pattern {pattern!r} is wrong: {error}") from error
+        raise ValueError(f"the pattern {pattern!r} is wrong: {error.args[0].decode()}") from error
 
 
-def _parse_paths(lines: Sequence[str], info: ValidationInfo) -> PathSet:
+def _parse_paths(value: object, info: ValidationInfo) -> PathSet:
     known: KnownPaths = (info.context or {})["paths"]
-    return PathSet(tuple(_path_patterns(lines, known)))
+    return PathSet(tuple(_path_patterns(_texts(value), known)))
+
+
+# What an example may be: longer ones would be read in a process of their own.
+_Example: TypeAlias = Annotated[str, Field(max_length=MAX_HERE)]
+_Directory: TypeAlias = Annotated[str, Field(pattern=r"^/[^*?\[\]{}]*$")]
+_Option: TypeAlias = Annotated[str, Field(pattern=r"^\S+$")]
 
 
 class CommandRule(BaseModel):
@@ -419,7 +433,7 @@ class CommandRule(BaseModel):
     reason: str = Field(min_length=1)
     instead: str = "Use a different approach, or tell the user that this command is not allowed."
     prefix: Annotated[tuple[CommandPrefix, ...], BeforeValidator(_parse_prefixes)] = ()
-    unless: tuple[str, ...] = ()
+    unless: tuple[_Option, ...] = ()
     pattern: Annotated[Any, BeforeValidator(_compile_pattern)] = None
     unless_pattern: Annotated[Any, BeforeValidator(_compile_pattern)] = None
     operand: Annotated[PathSet | None, BeforeValidator(_parse_paths)] = None
@@ -427,15 +441,19 @@ class CommandRule(BaseModel):
     operands: Literal["all", "sources", "last", "globbed", "here"] = "all"
     modes: tuple[ToolMode, ...] = ()
     agents: tuple[str, ...] = ()
-    directories: tuple[str, ...] = ()
-    match: tuple[str, ...] = Field(default=(), min_length=1, validate_default=True)
-    not_match: tuple[str, ...] = Field(default=(), min_length=1, validate_default=True)
+    directories: tuple[_Directory, ...] = ()
+    match: tuple[_Example, ...] = Field(default=(), min_length=1, validate_default=True)
+    not_match: tuple[_Example, ...] = Field(default=(), min_length=1, validate_default=True)
     place: str = Field(default="", init=False)
 
     @model_validator(mode="after")
     def _is_about_something(self) -> Self:
         if not (self.prefix or self.pattern or self.operand or self.writes):
             raise ValueError("give it a prefix, a pattern, an operand or writes")
+        if self.place:
+            raise ValueError("place is not a field")
+        if "operands" in self.model_fields_set and not (self.operand or self.writes):
+            raise ValueError("operands says which words of an operand or of writes count; give one of them")
         return self
 
     @property
@@ -558,42 +576,46 @@ def load_rules(text: str, file: str, *, is_builtin: bool = False) -> CommandRule
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Also numbers that are too long, and what is nested too deep.
         raise ConfigurationError(f"{file}: {error}") from error
     lines = [at for at, line in enumerate(text.splitlines(), 1) if _RULE_HEADING.match(line)]
     entries, paths = data.pop("rule", []), data.pop("paths", {})
-    if data or not isinstance(entries, list) or len(lines) != len(entries):
+    is_known = not data and isinstance(entries, list) and isinstance(paths, dict)
+    if not is_known or len(lines) != len(entries):
         raise ConfigurationError(f"{file}: it may have [paths], and rules under a line [[rule]] each")
-    known = _known_paths(paths, file, {} if is_builtin else _builtin_paths())
+    known = _known_paths(paths, file, text, {} if is_builtin else _builtin_paths())
     rules: dict[str, CommandRule] = {}
     for line, entry in zip(lines, entries, strict=True):
         place = f"{file}:{line}"
         try:
-            rule = CommandRule.model_validate(entry | {"place": place}, context={"paths": known})
+            rule = CommandRule.model_validate(entry, context={"paths": known})
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "rule"
             raise ConfigurationError(f"{place}: {where}: {first['msg']}") from error
         if rule.name in rules:
             raise ConfigurationError(f"{place}: there are two rules named {rule.name}")
-        rules[rule.name] = rule
+        rules[rule.name] = rule = rule.model_copy(update={"place": place})
         _check_examples(rule, text, line, file)
     return index_rules(list(rules.values()))
 
 
 @lru_cache(maxsize=1)
 def _builtin_paths() -> KnownPaths:
-    data = tomllib.loads((files(__package__) / BUILTIN_FILE).read_text())
-    return _known_paths(data["paths"], BUILTIN_FILE, {})
+    text = (files(__package__) / BUILTIN_FILE).read_text()
+    return _known_paths(tomllib.loads(text)["paths"], BUILTIN_FILE, text, {})
 
 
-def _known_paths(paths: Any, file: str, before: KnownPaths) -> KnownPaths:
+def _known_paths(paths: Any, file: str, text: str, before: KnownPaths) -> KnownPaths:
     known = dict(before)
-    try:
-        for name, lines in paths.items():
-            known[name] = tuple(_path_patterns(lines, known))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{file}: [paths]: {error}") from error
+    for name, lines in paths.items():
+        try:
+            known[name] = tuple(_path_patterns(_texts(lines), known))
+        except ValueError as error:
+            here = re.compile(rf"""\s*(\[paths\.)?["']?{re.escape(name)}["']?\s*[]=]""")
+            line = next((at for at, each in enumerate(text.splitlines(), 1) if here.match(each)), 1)
+            raise ConfigurationError(f"{file}:{line}: [paths]: {name}: {error}") from error
     return known
 
 
