@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tree_sitter import Language, Node, Parser
 from tree_sitter_bash import language
 
-from interlock.commands.wrappers import InnerProgram, InnerScript, inner_commands
+from interlock.commands.wrappers import InnerProgram, InnerScript, inner_commands, works_itself
 from interlock.sandbox.globs import InvalidGlob, expand_braces
 
 # What a text does not say: a variable's value, a program's output.
@@ -39,18 +39,10 @@ _ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\])")
 _ESCAPE_IN_ANSI = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
 )
-_ANSI = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "e": "\x1b",
-    "E": "\x1b",
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "v": "\v",
-}
+_ANSI = dict(zip("ntreEabfv", "\n\t\r\x1b\x1b\a\b\f\v", strict=True))
 _CONTINUED = re.compile(r"^([^#\n]*?(?<!\\)|)((?:\\\\)*)\\\n", re.MULTILINE)
+# Backquotes that are text for the grammar: nested ones, and those in `${x:-`…`}`.
+_HIDING = {"command_substitution": "\\`", "expansion": "`"}
 _OLD_SUBSTITUTION = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
 _TILDE = re.compile(r"~([\w.-]*)(?=/|$)")
 _SUBSHELLS = frozenset({"subshell", "command_substitution", "process_substitution"})
@@ -78,8 +70,8 @@ class UnreadableCommand(Exception):
 class SimpleCommand:
     """A program with its words. `directory` is None where it is unknown.
 
-    `is_own`: the program is a function of the text. `is_wrapper`: what it starts was found and is a command
-    of its own. `has_assignments`: variables are set for it, which may change what it does.
+    `is_own`: the program is a function of the text. `is_wrapper`: it only starts another, which was
+    found and is a command of its own. `has_assignments`: variables set for it may change what it does.
     """
 
     words: tuple[str, ...]
@@ -214,7 +206,7 @@ class _Reader:
             self._visit(root, scope, given)
 
     def _read_heredocs(self, text: str, at: int, awaiting: list[tuple[str, str]], scope: _Scope) -> int:
-        """Read the pieces of a line with their here-documents, which begin here. Returns where these end."""
+        """Read the pieces of a line with their here-documents. Returns where these end."""
         for mark, piece in awaiting:
             plain = re.escape(re.sub(r"['\"\\]", "", mark))
             end = re.compile(rf"^\t*{plain}$", re.MULTILINE).search(text, at)
@@ -252,16 +244,13 @@ class _Reader:
                     return self._sequence(node, scope, given)
                 case "function_definition":
                     self._function(node)
-                case "command_substitution" if "\\`" in _source(node):
-                    # Nested: the grammar takes the inner one for text.
-                    self._read_old_substitutions(_source(node), scope)
-                case "expansion" if "`" in _source(node):
-                    # `${x:-`…`}`, which is text for the grammar as well.
-                    self._read_old_substitutions(_source(node), scope)
                 case "file_redirect":
                     # Of a function: each call of it writes there.
                     self._found((), scope, self._redirect(node, scope, _NOTHING), _source(node))
                     return ""
+            mark = _HIDING.get(node.type)
+            if mark is not None and mark in _source(node):
+                self._read_old_substitutions(_source(node), scope)
             if given.redirects or given.words:
                 self._found(given.words, scope, replace(given, stdin=UNKNOWN), _source(node))
             if node.type in _SUBSHELLS:
@@ -448,7 +437,7 @@ class _Reader:
             SimpleCommand(
                 *(words, given.redirects, scope.directory, source),
                 is_own=bool(words) and words[0] in self._functions,
-                is_wrapper=bool(inner),
+                is_wrapper=bool(inner) and not works_itself(name),
                 has_assignments=has_assignments,
             )
         )

@@ -403,7 +403,7 @@ def _parse_prefixes(value: object) -> tuple[CommandPrefix, ...]:
 
 def _compile_pattern(pattern: object) -> Any:
     if not isinstance(pattern, str):
-        raise ValueError("give a text")  # noqa: TRY004 - pydantic reports only a ValueError
+        raise ValueError("give a text")
     options = re2.Options()
     options.log_errors = False
     try:

@@ -129,6 +129,11 @@ def inner_commands(name: str, words: tuple[str, ...], stdin: str) -> Iterator[In
             yield from spec.inner(words[words.index(spec.subcommand, 1) :])
 
 
+def works_itself(name: str) -> bool:
+    """Whether a program also does work of its own, as `tar -I` and `rsync -e` do."""
+    return any(not spec.takes_program for spec in _specs().get(name, ()))
+
+
 @lru_cache(maxsize=1)
 def _specs() -> dict[str, list[WrapperSpec]]:
     data: dict[str, Any] = tomllib.loads((files(__package__) / "programs.toml").read_text())

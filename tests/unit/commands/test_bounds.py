@@ -219,7 +219,9 @@ def test_a_process_that_hangs_is_ended_and_the_command_refused(monkeypatch):
     assert is_unreadable()
 
 
-@pytest.mark.parametrize("code", ["import os; os.kill(os.getpid(), 9)", "raise MemoryError", "print(1); exit(3)"])
+@pytest.mark.parametrize(
+    "code", ["import os; os.kill(os.getpid(), 9)", "raise MemoryError", "print(1); exit(3)"]
+)
 def test_a_process_that_is_killed_or_fails_refuses_the_command(code, monkeypatch):
     monkeypatch.setattr(parse_process, "_CODE", code)
     assert is_unreadable()
