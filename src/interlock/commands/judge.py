@@ -14,7 +14,6 @@ from interlock.commands.rules import (
     Situation,
     builtin_rules,
     find_writes,
-    index_rules,
     load_rules,
     normalize_path,
     parse_prefix,
@@ -54,9 +53,9 @@ class CommandJudge:
         self._home = str(home)
         self._protected = parse_protected_names(protected_names)
         self._prefixes = tuple(map(parse_prefix, denylist))
-        denied = index_rules([_denied(each.text) for each in self._prefixes if not each.fault])
-        operators = [load_rules(text, name) for name, text in rule_files]
-        self._rules = (builtin_rules(), *operators, denied)
+        operators = (rule for name, text in rule_files for rule in load_rules(text, name))
+        denied = (_denied(each.text) for each in self._prefixes if not each.fault)
+        self._rules = (*builtin_rules(), *operators, *denied)
 
     @property
     def unmatchable_entries(self) -> tuple[tuple[str, str], ...]:
@@ -118,12 +117,11 @@ class CommandJudge:
         return None
 
     def _matching(self, command: SimpleCommand, situation: Situation) -> Iterator[CommandRule]:
-        for rules in self._rules:
-            for rule in rules.about(command):
-                # A variable set for a program may make it run something else.
-                is_off = rule.decision is Decision.allow and command.has_assignments
-                if not is_off and rule.is_in_scope(situation) and rule.matches(command, situation):
-                    yield rule
+        for rule in self._rules:
+            # A variable set for a program may make it run something else.
+            is_off = rule.decision is Decision.allow and command.has_assignments
+            if not is_off and rule.matches(command, situation) and rule.is_in_scope(situation):
+                yield rule
 
     def _protected_by(self, command: SimpleCommand) -> ProtectedName | None:
         for write in find_writes(command, self._home):

@@ -7,13 +7,13 @@ The grammar takes no deadline: `parse_process.py` bounds the size and the time.
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tree_sitter import Language, Node, Parser
 from tree_sitter_bash import language
 
-from interlock.commands.wrappers import InnerProgram, InnerScript, inner_commands, works_itself
+from interlock.commands.wrappers import InnerProgram, inner_commands, works_itself
 from interlock.sandbox.globs import InvalidGlob, expand_braces
 
 # What a text does not say: a variable's value, a program's output.
@@ -93,23 +93,20 @@ class SimpleCommand:
 
 @dataclass(slots=True)
 class _Scope:
-    """Where a shell is: a subshell has a copy."""
+    """Where a shell is, and what `popd` leads back to: a subshell has a copy."""
 
     directory: str | None
-    pushed: list[str | None] = field(default_factory=list)
-
-    def copy(self) -> "_Scope":
-        return _Scope(self.directory, list(self.pushed))
+    pushed: tuple[str | None, ...] = ()
 
     def change(self, name: str, arguments: tuple[str, ...]) -> None:
         operands = [word for word in arguments if word == "-" or not word.startswith(("-", "+"))]
-        target = operands[0] if operands else None
         if name == "popd":
-            self.directory = self.pushed.pop() if self.pushed else None
+            *pushed, self.directory = self.pushed or (None,)
+            self.pushed = tuple(pushed)
             return
-        if name == "pushd" and len(self.pushed) < MAX_DEPTH:
-            self.pushed.append(self.directory)
-        self.directory = _joined(self.directory, target)
+        if name == "pushd":
+            self.pushed = (*self.pushed[-MAX_DEPTH:], self.directory)
+        self.directory = _joined(self.directory, operands[0] if operands else None)
 
 
 def read_commands(text: str, home: str, directory: str) -> list[SimpleCommand]:
@@ -213,14 +210,14 @@ class _Reader:
             body = text[at : end.start() if end else len(text)]
             if not set(mark) & set("'\"\\"):
                 for found in re.finditer(r"\$\(([^()]*)\)", body):
-                    self.read(found[1], scope.copy())
+                    self.read(found[1], replace(scope))
             self._read_piece(piece, scope, _Given(body))
             at = end.end() if end else len(text)
         return at
 
     def _read_old_substitutions(self, text: str, scope: _Scope) -> None:
         for found in _OLD_SUBSTITUTION.finditer(text):
-            self.read(re.sub(r"\\([`\\$])", r"\1", found[1]), scope.copy())
+            self.read(re.sub(r"\\([`\\$])", r"\1", found[1]), replace(scope))
 
     def _add(self, command: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
@@ -254,7 +251,7 @@ class _Reader:
             if given.redirects or given.words:
                 self._found(given.words, scope, replace(given, stdin=UNKNOWN), _source(node))
             if node.type in _SUBSHELLS:
-                scope = scope.copy()
+                scope = replace(scope)
             inner = _Given(given.stdin)
             return "\n".join(
                 filter(None, [self._visit(child, scope, inner) for child in node.named_children])
@@ -269,7 +266,7 @@ class _Reader:
             mine = given if child == children[-1] else _Given(given.stdin)
             if is_pipeline and len(printed) > 1:
                 mine = replace(mine, stdin=printed[-1])
-            printed.append(self._visit(child, scope.copy() if is_pipeline else scope, mine))
+            printed.append(self._visit(child, replace(scope) if is_pipeline else scope, mine))
         return printed[-1] if is_pipeline else "\n".join(filter(None, printed[1:]))
 
     def _redirected(self, node: Node, scope: _Scope, given: _Given) -> str:
@@ -444,11 +441,11 @@ class _Reader:
         printed = _printed(name, words, given.stdin)
         for each in inner:
             match each:
-                case InnerScript(text):
+                case str(text):
                     # `eval` changes the shell itself.
-                    printed = self.read(text, scope if name == "eval" else scope.copy())
+                    printed = self.read(text, scope if name == "eval" else replace(scope))
                 case InnerProgram(program, directory):
-                    there = scope.copy()
+                    there = replace(scope)
                     if directory is not None:
                         there.directory = _joined(scope.directory, directory)
                     printed = self._found(program, there, _Given(given.stdin), source)

@@ -8,10 +8,10 @@ fields. `judge.py` asks all rules.
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from interlock.commands.parse import MAX_HERE, UNKNOWN, SimpleCommand, UnreadableCommand, read_commands
+from interlock.commands.wrappers import read_programs
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ConfigurationError
 from interlock.sandbox.globs import Glob, InvalidGlob
@@ -287,27 +288,23 @@ def find_writes(command: SimpleCommand, home: str) -> Iterator[FileWrite]:
     for operator, target in command.redirects:
         if operator in _WRITING and not (operator == ">&" and (target.isdecimal() or target == "-")):
             yield FileWrite(target)
-    for writer in _programs().writers.get(command.name, ()):
+    for writer in _writers().get(command.name, ()):
         yield from writer.writes(command.words, command.directory, home)
 
 
-@dataclass(frozen=True, slots=True)
-class _Programs:
-    writers: Mapping[str, tuple[_Writer, ...]]
-    # Options before a subcommand that take a value.
-    values: Mapping[str, frozenset[str]]
+@lru_cache(maxsize=1)
+def _writers() -> Mapping[str, Sequence[_Writer]]:
+    found: dict[str, list[_Writer]] = {}
+    for writer in map(_Writer.model_validate, read_programs()["writer"]):
+        for name in writer.programs:
+            found.setdefault(name, []).append(writer)
+    return found
 
 
 @lru_cache(maxsize=1)
-def _programs() -> _Programs:
-    data: dict[str, Any] = tomllib.loads((files(__package__) / "programs.toml").read_text())
-    writers: dict[str, tuple[_Writer, ...]] = {}
-    for entry in data["writer"]:
-        writer = _Writer.model_validate(entry)
-        for name in writer.programs:
-            writers[name] = (*writers.get(name, ()), writer)
-    values = {name: frozenset(each) for name, *each in map(str.split, data["subcommand_options"])}
-    return _Programs(writers, values)
+def _subcommand_options() -> Mapping[str, Sequence[str]]:
+    """Options before a subcommand that take a value."""
+    return {name: options for name, *options in map(str.split, read_programs()["subcommand_options"])}
 
 
 # -- rules --
@@ -374,7 +371,7 @@ def parse_prefix(text: str) -> CommandPrefix:
 
 def _subcommand_operands(command: SimpleCommand) -> list[str]:
     """The words that are not options, without the values of options before a subcommand."""
-    taking = _programs().values.get(command.name, frozenset())
+    taking = _subcommand_options().get(command.name, ())
     found: list[str] = []
     is_value = False
     for word in command.words[1:]:
@@ -456,6 +453,12 @@ class CommandRule(BaseModel):
             raise ValueError("operands says which words of an operand or of writes count; give one of them")
         return self
 
+    @cached_property
+    def _programs(self) -> frozenset[str] | None:
+        """The names of its programs, if they are known: comparing these is fast."""
+        names = frozenset(prefix.program.rpartition("/")[2] for prefix in self.prefix)
+        return None if not names or any(_GLOB_CHARACTERS & set(name) for name in names) else names
+
     @property
     def label(self) -> str:
         return f"rule {self.name}, {self.place}" if self.place else f"rule {self.name}"
@@ -473,6 +476,9 @@ class CommandRule(BaseModel):
 
     def matches(self, command: SimpleCommand, situation: Situation) -> bool:
         """Whether it is about this command. The scope is not considered."""
+        name = command.name
+        if self._programs is not None and name not in self._programs and not _GLOB_CHARACTERS & set(name):
+            return False
         if self.prefix and not self._matches_prefix(command):
             return False
         if command.words[1:] in {("--help",), ("--version",)} and self.decision is not Decision.allow:
@@ -530,46 +536,17 @@ def _line(command: SimpleCommand) -> str:
     return " ".join(re.sub(r"\s", "_", word[:MAX_WORD]) for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRules:
-    """The rules of a file, by program: most programs have none."""
-
-    rules: tuple[CommandRule, ...]
-    _by_name: Mapping[str, tuple[CommandRule, ...]] = field(default_factory=dict)
-    _others: tuple[CommandRule, ...] = ()
-
-    def about(self, command: SimpleCommand) -> Sequence[CommandRule]:
-        """The rules that may match a command, in the order of the file."""
-        if _GLOB_CHARACTERS & set(command.name):
-            return self.rules
-        named = self._by_name.get(command.name, ())
-        return (*named, *self._others) if self._others else named
-
-
-def index_rules(rules: Sequence[CommandRule]) -> CommandRules:
-    named: dict[str, list[CommandRule]] = {}
-    others: list[CommandRule] = []
-    for rule in rules:
-        programs = {prefix.program.rpartition("/")[2] for prefix in rule.prefix}
-        if not programs or any(_GLOB_CHARACTERS & set(program) for program in programs):
-            others.append(rule)
-            continue
-        for program in programs:
-            named.setdefault(program, []).append(rule)
-    return CommandRules(tuple(rules), {name: tuple(each) for name, each in named.items()}, tuple(others))
-
-
 # -- loading --
 
 
 @lru_cache(maxsize=1)
-def builtin_rules() -> CommandRules:
+def builtin_rules() -> tuple[CommandRule, ...]:
     text = (files(__package__) / BUILTIN_FILE).read_text()
     return load_rules(text, BUILTIN_FILE, is_builtin=True)
 
 
 @lru_cache(maxsize=8)
-def load_rules(text: str, file: str, *, is_builtin: bool = False) -> CommandRules:
+def load_rules(text: str, file: str, *, is_builtin: bool = False) -> tuple[CommandRule, ...]:
     """The rules of a file, which may use the paths of the built-in ones.
 
     Raises `ConfigurationError` with file and line, also for a wrong example.
@@ -598,7 +575,7 @@ def load_rules(text: str, file: str, *, is_builtin: bool = False) -> CommandRule
             raise ConfigurationError(f"{place}: there are two rules named {rule.name}")
         rules[rule.name] = rule = rule.model_copy(update={"place": place})
         _check_examples(rule, text, line, file)
-    return index_rules(list(rules.values()))
+    return tuple(rules.values())
 
 
 @lru_cache(maxsize=1)

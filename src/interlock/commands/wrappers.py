@@ -1,7 +1,7 @@
 """Programs that start another program or read a script: what they would start.
 
 The programs are data, in `programs.toml`, with a few whose arguments have a language of their own here.
-Each yields an `InnerProgram` (words) or an `InnerScript` (text for a shell).
+Each yields an `InnerProgram` (words) or the text of a script for a shell.
 """
 
 import re
@@ -31,11 +31,6 @@ _FIND_CHOOSING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class InnerScript:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class InnerProgram:
     """A program with its words, and the directory it starts in, if another."""
 
@@ -43,7 +38,8 @@ class InnerProgram:
     directory: str | None = None
 
 
-Inner: TypeAlias = InnerScript | InnerProgram
+# A script is its text.
+Inner: TypeAlias = str | InnerProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +62,17 @@ class WrapperSpec:
         for option, value in given:
             if option in self.scripts and value:
                 # `tar --checkpoint-action=exec=script`.
-                yield InnerScript(value.removeprefix("exec="))
+                yield value.removeprefix("exec=")
         directory = next((value for option, value in given if option in self.directories), None)
         if any(option in self.looks for option, _ in given):
             return
         if self.skipped and len(rest) > 1 and rest[0] in self.scripts:
             # `flock FILE -c SCRIPT`.
-            yield InnerScript(rest[1])
+            yield rest[1]
         elif self.takes_scripts:
-            yield from map(InnerScript, rest)
+            yield from rest
         elif rest and self.takes_script:
-            yield InnerScript(" ".join(rest))
+            yield " ".join(rest)
         elif rest and self.takes_program:
             yield InnerProgram(rest, directory)
 
@@ -135,10 +131,14 @@ def works_itself(name: str) -> bool:
 
 
 @lru_cache(maxsize=1)
+def read_programs() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "programs.toml").read_text())
+
+
+@lru_cache(maxsize=1)
 def _specs() -> dict[str, list[WrapperSpec]]:
-    data: dict[str, Any] = tomllib.loads((files(__package__) / "programs.toml").read_text())
     found: dict[str, list[WrapperSpec]] = {}
-    for entry in data["wrappers"]:
+    for entry in read_programs()["wrappers"]:
         names, *marks = entry.split()
         options = [mark for mark in marks if mark.startswith("-")]
         words = [mark for mark in marks if mark[0].isalpha() and mark != "NAME="]
@@ -177,27 +177,27 @@ def _shell(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
             index += word[-1] in "oO"
     rest = words[index:]
     if is_code and rest:
-        yield InnerScript(rest[0])
+        yield rest[0]
     elif not is_code and stdin != _UNKNOWN and (not rest or rest[0] in _STDIN or "-s" in words[:index]):
-        yield InnerScript(stdin)
+        yield stdin
 
 
 def _source(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
     if words[1:2] and words[1] in _STDIN and stdin != _UNKNOWN:
-        yield InnerScript(stdin)
+        yield stdin
 
 
 def _timed(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
     """`at` and `batch` run their input."""
     if stdin != _UNKNOWN:
-        yield InnerScript(stdin)
+        yield stdin
 
 
 def _trap(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
     """`trap 'command' EXIT`. One word alone would be the signal."""
     action, *signals = words[2:] if words[1:2] == ("--",) else words[1:] or ("",)
     if signals:
-        yield InnerScript(action)
+        yield action
 
 
 def _coproc(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
@@ -242,7 +242,7 @@ def _parallel(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
     for each in _specs()["parallel-options"][0].inner(words[:cut]):
         if isinstance(each, InnerProgram):
             template = each.words if any("{}" in word for word in each.words) else (*each.words, "{}")
-            yield InnerScript(" ".join(_filled(template, "{}", [" ".join(given[:MAX_ARGUMENTS])])))
+            yield " ".join(_filled(template, "{}", [" ".join(given[:MAX_ARGUMENTS])]))
 
 
 def _filled(template: Sequence[str], mark: str, values: Sequence[str]) -> tuple[str, ...]:

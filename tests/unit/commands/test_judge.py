@@ -23,7 +23,7 @@ def rule_of(command: str, *, folder: str = FOLDER, denylist: tuple[str, ...] = (
 
 
 def test_a_refusal_names_the_rule_the_part_and_another_way():
-    place = next(rule.place for rule in builtin_rules().rules if rule.name == "remove-system-folder")
+    place = next(rule.place for rule in builtin_rules() if rule.name == "remove-system-folder")
     assert place.startswith("rules.toml:")
     refused = JUDGE.judge("make && (cd src; rm -rf /etc) && ls", FOLDER)
     assert refused == RefusedCommand(

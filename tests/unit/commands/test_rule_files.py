@@ -26,7 +26,7 @@ def problem(text: str) -> str:
 
 
 def test_every_built_in_rule_has_a_reason_another_way_and_its_line():
-    rules = builtin_rules().rules
+    rules = builtin_rules()
     assert len(rules) > 35
     for rule in rules:
         assert rule.reason
@@ -35,7 +35,7 @@ def test_every_built_in_rule_has_a_reason_another_way_and_its_line():
 
 
 def test_a_rule_is_known_by_file_and_line():
-    assert load_rules(RULE, "team.toml").rules[0].label == "rule no-curl, team.toml:2"
+    assert load_rules(RULE, "team.toml")[0].label == "rule no-curl, team.toml:2"
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ writes = ["@data"]
 match = ["echo x > /srv/data/a", "tee /srv/data/b/c < x", "cp x /dev/sda"]
 not_match = ["echo x > /srv/data/tmp/a", "cat /srv/data/a", "echo x > /srv/other"]
 """
-    assert len(load_rules(text, "team.toml").rules) == 1
+    assert len(load_rules(text, "team.toml")) == 1
