@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tree_sitter import Language, Node, Parser
 from tree_sitter_bash import language
 
-from interlock.commands.wrappers import InnerProgram, inner_commands, works_itself
+from interlock.commands.wrappers import InnerProgram, found_files, inner_commands, works_itself
 from interlock.sandbox.globs import InvalidGlob, expand_braces
 
 # What a text does not say: a variable's value, a program's output.
@@ -56,7 +56,6 @@ _SEPARATORS = frozenset(";&|()\n`'\"\\<> ")
 _EXTENDED_GLOB = re.compile(r"[!@?*+]\([^()]*\)")
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)")
 _BEFORE_A_COMMAND = frozenset("if then elif else while until do ! { } function".split())  # noqa: SIM905
-_WITHOUT_A_COMMAND = frozenset({"for", "select", "case"})
 
 
 Redirects: TypeAlias = tuple[tuple[str, str], ...]
@@ -93,19 +92,12 @@ class SimpleCommand:
 
 @dataclass(slots=True)
 class _Scope:
-    """Where a shell is, and what `popd` leads back to: a subshell has a copy."""
+    """Where a shell is: a subshell has a copy."""
 
     directory: str | None
-    pushed: tuple[str | None, ...] = ()
 
-    def change(self, name: str, arguments: tuple[str, ...]) -> None:
+    def change(self, arguments: tuple[str, ...]) -> None:
         operands = [word for word in arguments if word == "-" or not word.startswith(("-", "+"))]
-        if name == "popd":
-            *pushed, self.directory = self.pushed or (None,)
-            self.pushed = tuple(pushed)
-            return
-        if name == "pushd":
-            self.pushed = (*self.pushed[-MAX_DEPTH:], self.directory)
         self.directory = _joined(self.directory, operands[0] if operands else None)
 
 
@@ -176,11 +168,7 @@ class _Reader:
                 awaiting = []
             while (first := re.match(r"\s*([^\s;&|()]+)\s*", piece)) and first[1] in _BEFORE_A_COMMAND:
                 piece = piece[first.end() :]
-            if (
-                found[0] in _SEPARATORS
-                or piece.startswith("((")
-                or (first and first[1] in _WITHOUT_A_COMMAND)
-            ):
+            if found[0] in _SEPARATORS or piece.startswith("(("):
                 continue
             marks = _HEREDOC.findall(piece)
             piece = _HEREDOC.sub("", piece).replace("<<<", "<")
@@ -449,8 +437,11 @@ class _Reader:
                     if directory is not None:
                         there.directory = _joined(scope.directory, directory)
                     printed = self._found(program, there, _Given(given.stdin), source)
-        if name in {"cd", "pushd", "popd"}:
-            scope.change(name, words[1:] or (self.home,))
+        match name:
+            case "cd" | "pushd":
+                scope.change(words[1:] or (self.home,))
+            case "popd":
+                scope.directory = None
         self._depth -= 1
         return printed
 
@@ -505,12 +496,8 @@ def _printed(name: str, words: tuple[str, ...], stdin: str) -> str:
         case "grep" | "rg" if len(operands) < 2 and stdin != UNKNOWN:
             # Of all files, some.
             return re.sub(r"(?<=.)/\*$", f"/*{UNKNOWN}", stdin, flags=re.MULTILINE)
-        case "find" | "fd":
-            chooses = any(
-                re.match(r"-(i?name|i?path|i?regex|user|[acm]?time|newer)", word) for word in words
-            )
-            start = operands[0] if operands and words[1:2] == tuple(operands[:1]) else "."
-            return f"{start.rstrip('/')}/{'*' + UNKNOWN if chooses and start != '/' else '*'}"
+        case "find" | "fd" | "fdfind":
+            return "\n".join(found_files(name, words))
         case "ls" | "grep" | "rg":
             paths = operands if name == "ls" or "--files" in words else operands[1:]
             is_itself = "-d" in words

@@ -120,7 +120,7 @@ class PathSet:
         while path and path[-1] in _EVERYTHING:
             # Everything in a directory counts as the directory.
             path = path[:-1]
-        anchors = {"/": (), "~": situation.home_parts, ".": situation.work_parts}
+        anchors = {"/": (), "~": _parts(situation.home), ".": _parts(situation.work)}
         for pattern in self.patterns:
             if pattern.matches(path, anchors):
                 return not pattern.is_excepted
@@ -157,14 +157,6 @@ class Situation:
     directory: str | None
     mode: str = ""
     agent: str = ""
-
-    @property
-    def home_parts(self) -> tuple[str, ...]:
-        return _parts(self.home)
-
-    @property
-    def work_parts(self) -> tuple[str, ...]:
-        return _parts(self.work)
 
 
 @lru_cache(maxsize=64)
@@ -340,23 +332,17 @@ class CommandPrefix:
         return ""
 
     def matches(self, command: SimpleCommand) -> bool:
-        return self.names(command) and self.matches_arguments(command)
-
-    def names(self, command: SimpleCommand) -> bool:
         given = command.program if "/" in self.program else command.name
         if len(given) > MAX_WORD or set(given) <= _GLOB_CHARACTERS:
             return False
         # `/sbin/re?oot`: without a directory, a pattern is not looked for where programs are.
         is_pattern = "/" in command.program and bool(_GLOB_CHARACTERS & set(given))
-        return fnmatchcase(given, self.program) or (is_pattern and fnmatchcase(self.program, given))
-
-    def matches_arguments(self, command: SimpleCommand) -> bool:
+        if not fnmatchcase(given, self.program) and not (is_pattern and fnmatchcase(self.program, given)):
+            return False
         line = parse_arguments(command.words)
         if not all(option in command.words or line.has(option) for option in self.options):
             return False
-        if not self.words:
-            return True
-        operands = _subcommand_operands(command)
+        operands = _subcommand_operands(command) if self.words else []
         return len(operands) >= len(self.words) and all(
             fnmatchcase(operand[:MAX_WORD], word)
             for operand, word in zip(operands, self.words, strict=False)
@@ -503,12 +489,9 @@ class CommandRule(BaseModel):
         )
 
     def _matches_prefix(self, command: SimpleCommand) -> bool:
-        if not command.words:
-            return False
         # A function or script of the project is not the system's program of that name.
-        if (self.operand is None and self.writes is None) and (command.is_own or _is_local(command)):
-            return any(each.matches(command) for each in self.prefix if "/" in each.program)
-        return any(each.matches(command) for each in self.prefix)
+        is_other = self.operand is None and self.writes is None and (command.is_own or _is_local(command))
+        return any(each.matches(command) for each in self.prefix if not is_other or "/" in each.program)
 
     def _operands(self, command: SimpleCommand, line: ParsedArguments) -> tuple[str, ...]:
         match self.operands:

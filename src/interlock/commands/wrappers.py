@@ -25,6 +25,10 @@ _CHOSEN = f"*{_UNKNOWN}"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FD_ACTIONS = frozenset({"-x", "--exec", "-X", "--exec-batch"})
+_FD_VALUES = frozenset(
+    {"-d", "-t", "-e", "-E", "-S", "-c", "-o", "-j", "-g", "--max-depth", "--type", "--extension"}
+)
 _FIND_CHOOSING = re.compile(
     r"-(?:i?(?:name|path|wholename|regex)|user|group|[acm](?:time|min)|size|newer\w*)$"
 )
@@ -256,21 +260,40 @@ def _filled(template: Sequence[str], mark: str, values: Sequence[str]) -> tuple[
     return tuple(found)
 
 
-def _find(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
-    """`find X -delete` removes X, and the `{}` of `-exec` stands for everything in X."""
+def found_files(name: str, words: tuple[str, ...]) -> list[str]:
+    """Patterns for the files that `find` or `fd` finds."""
+    starts, chooses = _find_starts(words) if name == "find" else _fd_starts(words)
+    # Only some files below: not the directory itself, except of `/`, where any file may be the system's.
+    return [
+        f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}"
+        for each in starts[:MAX_ARGUMENTS] or ["."]
+    ]
+
+
+def _find_starts(words: tuple[str, ...]) -> tuple[Sequence[str], bool]:
     index = 1
     while index < len(words) and re.match(r"-[HLP]$|-[DO]", words[index]):
         index += 1
-    starts: list[str] = []
-    while index < len(words) and not re.match(r"[-(!),]", words[index]):
-        starts.append(words[index])
-        index += 1
-    starts = starts[:MAX_ARGUMENTS] or ["."]
+    end = index
+    while end < len(words) and not re.match(r"[-(!),]", words[end]):
+        end += 1
     chooses = any(
         _FIND_CHOOSING.match(w) and words[at + 1 : at + 2] != ("*",) for at, w in enumerate(words)
     )
-    # Only some files below: not the directory itself, except of `/`, where any file may be the system's.
-    below = [f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}" for each in starts]
+    return words[index:end], chooses
+
+
+def _fd_starts(words: tuple[str, ...]) -> tuple[Sequence[str], bool]:
+    operands = [
+        w for at, w in enumerate(words[1:]) if not w.startswith("-") and words[at] not in _FD_VALUES
+    ]
+    return operands[1:], bool(operands) and operands[0] not in {"", ".", "*", "^", ".*"}
+
+
+def _find(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
+    """`find X -delete` removes X, and the `{}` of `-exec` stands for everything in X."""
+    below = found_files("find", words)
+    index = 1
     while index < len(words):
         if words[index] == "-delete":
             yield InnerProgram(("rm", "-r", "--", *below))
@@ -283,20 +306,10 @@ def _find(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG00
 
 def _fd(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
     """`fd pattern directory… -x program`, and `-X`, which take all the rest."""
-    cut = next(
-        (at for at, word in enumerate(words) if word in {"-x", "--exec", "-X", "--exec-batch"}), None
-    )
-    if cut is None:
-        return
-    template = tuple(word for word in words[cut + 1 :] if word != ";")
-    taking = {"-d", "-t", "-e", "-E", "-S", "-c", "-o", "-j", "-g", "--max-depth", "--type", "--extension"}
-    operands = [w for at, w in enumerate(words[1:cut]) if not w.startswith("-") and words[at] not in taking]
-    chooses = bool(operands) and operands[0] not in {"", ".", "*", "^", ".*"}
-    starts = operands[1:] or ["."]
-    below = [f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}" for each in starts]
-    if template:
+    cut = next((at for at, word in enumerate(words) if word in _FD_ACTIONS), len(words))
+    if template := tuple(word for word in words[cut + 1 :] if word != ";"):
         template = template if any("{}" in word for word in template) else (*template, "{}")
-        yield InnerProgram(_filled(template, "{}", below[:MAX_ARGUMENTS]))
+        yield InnerProgram(_filled(template, "{}", found_files("fd", words[:cut])))
 
 
 _OWN = {
