@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import re2
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -400,9 +401,14 @@ def _parse_paths(value: object, info: ValidationInfo) -> PathSet:
     return PathSet(tuple(_path_patterns(_texts(value), known)))
 
 
+def _check_directory(path: str) -> str:
+    if not path.startswith("/") or set("*?[]{}") & set(path):
+        raise ValueError(f"the directory {path!r} must start with / and have no patterns")
+    return path
+
+
 # What an example may be: longer ones would be read in a process of their own.
 _Example: TypeAlias = Annotated[str, Field(max_length=MAX_HERE)]
-_Directory: TypeAlias = Annotated[str, Field(pattern=r"^/[^*?\[\]{}]*$")]
 _Option: TypeAlias = Annotated[str, Field(pattern=r"^\S+$")]
 
 
@@ -424,7 +430,7 @@ class CommandRule(BaseModel):
     operands: Literal["all", "sources", "last", "globbed", "here"] = "all"
     modes: tuple[ToolMode, ...] = ()
     agents: tuple[str, ...] = ()
-    directories: tuple[_Directory, ...] = ()
+    directories: tuple[Annotated[str, AfterValidator(_check_directory)], ...] = ()
     match: tuple[_Example, ...] = Field(default=(), min_length=1, validate_default=True)
     not_match: tuple[_Example, ...] = Field(default=(), min_length=1, validate_default=True)
     place: str = Field(default="", init=False)
