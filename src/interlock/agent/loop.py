@@ -217,7 +217,7 @@ class AgentLoop:
                 limits=limits,
                 hold=recorder.hold,
                 append=recorder.append,
-                discard=recorder.discard,
+                record_part=recorder.record_part,
                 flush=recorder.flush,
             ),
             calls=ToolCallScheduler(
