@@ -3,7 +3,9 @@
 import orjson
 import pytest
 
+from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionFenced
+from interlock.log.kinds import SessionModeChanged
 from interlock.questions.rows import QuestionStatus
 from interlock.runtime.task_rows import TaskStatus
 from interlock.sessions.export import export_session
@@ -211,3 +213,19 @@ async def test_people_read_it_where_the_task_got_it_and_know_its_number(harness)
     assert (found.seq, found.taken_seq) == (steering.message_seq, taken_seq)
     assert found == taken
     assert exported["taken_seq"] == taken_seq
+
+
+async def test_it_never_gives_the_task_its_senders_mode(harness):
+    """The session was tightened while the task ran, and opened again before it was steered."""
+    session = await harness.session(ToolMode.coding)
+    task, lease = await harness.started(session)
+    switch = SessionModeChanged(who="ada", from_mode="coding", to_mode="chat_safe")
+    await harness.store.log.append(session, switch)
+    await harness.store.log.append(
+        session, SessionModeChanged(who="ada", from_mode="chat_safe", to_mode="coding")
+    )
+    steering = await steer(harness, session)
+    assert steering.mode is ToolMode.coding
+    assert len(await harness.tasks.take_steering(task, lease, nothing)) == 1
+    again = await harness.tasks.start(task.id, lease)
+    assert (again.mode, again.who, again.credential_id) == (ToolMode.chat_safe, "ada", None)
