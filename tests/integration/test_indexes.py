@@ -10,6 +10,7 @@ from interlock.log.event import FREQUENT_KINDS, IS_MILESTONE
 from interlock.log.kinds import SessionRenamed, ToolCallCompleted, ToolCallStarted
 from interlock.log.read import FROM_TASK
 from interlock.log.task_events import TurnCompletedEvent
+from interlock.runtime import task_rows
 from interlock.sessions import slash_commands, transcript
 from tests.harness.store import StoreHarness
 
@@ -21,6 +22,7 @@ LOOKUPS = {
     "the running task": follow.LAST_TASK,
     "delegated tasks": subagents._WITHIN,
     "messages that steered": transcript.READ_STEERED,
+    "tasks that a credential steered": task_rows.STEERED_WITH,
     "the call of a result": entries.CALLS_BEFORE,
     "why a task ended": entries.ENDED_BY,
     "why a task failed": command_line_session.WHY_FAILED,

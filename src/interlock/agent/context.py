@@ -89,8 +89,8 @@ class ModelContext:
         self._asked = ""
         self._unanswered: dict[str, RequestedCall] = {}
         self._call_ids: set[str] = set()
-        # The person's request that the model has not answered yet.
-        self._unmet: tuple[ContextMessage, str] | None = None
+        # The person's request that the model has not answered yet, with what steered it.
+        self._unmet: list[tuple[ContextMessage, str]] = []
         self._gists: list[str] = []
         self._summary: UserMessage | None = None
         # The last summarised message.
@@ -131,15 +131,15 @@ class ModelContext:
         """Mark an unanswered request as abandoned when another follows: the model must not resume it."""
         if message.role is Role.user and message.is_steering:
             # The request goes on, with more words.
-            return
-        if message.role is Role.user:
+            self._unmet.append((entry, message.content))
+        elif message.role is Role.user:
             self._forget_reasoning()
-            if self._unmet is not None and self._unmet[0] in self._entries:
-                given_up, words = self._unmet
-                self._replace(given_up, UserMessage(f"{words}\n\n{_GIVEN_UP}"))
-            self._unmet = (entry, message.content)
+            for given_up, words in self._unmet:
+                if given_up in self._entries:
+                    self._replace(given_up, UserMessage(f"{words}\n\n{_GIVEN_UP}"))
+            self._unmet = [(entry, message.content)]
         elif message.role is Role.assistant and not message.tool_calls:
-            self._unmet = None
+            self._unmet.clear()
 
     def _forget_reasoning(self) -> None:
         """A new request: models need their reasoning only while they work on the one it belongs to."""

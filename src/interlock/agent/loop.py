@@ -104,7 +104,9 @@ class AgentLoop:
             while not is_over:
                 if (stop := limits.before_turn(await task.usage.history())) is not None:
                     break
-                await recorder.take_steering()
+                if limits.refusal_limit is None:
+                    # The last turn has no tools: what steers comes too late, and is a task by itself.
+                    await recorder.take_steering()
                 task.prompt = await self._services.prompts.renew(task.prompt)
                 await self._compact(task)
                 turn, asked = task.begin_turn()
@@ -216,7 +218,7 @@ class AgentLoop:
                 limits=limits,
                 hold=recorder.hold,
                 append=recorder.append,
-                discard=recorder.discard,
+                record_part=recorder.record_part,
                 flush=recorder.flush,
             ),
             calls=ToolCallScheduler(

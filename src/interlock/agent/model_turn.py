@@ -22,8 +22,14 @@ from interlock.agent.summary import Summary, summarize
 from interlock.config.limits import TaskLimitSettings
 from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
+from interlock.core.token_usage import TokenUsage
 from interlock.log.event import Event
-from interlock.log.task_events import ModelFallback, ModelToolChoiceRefused, TurnDiscarded
+from interlock.log.task_events import (
+    ModelFallback,
+    ModelToolChoiceRefused,
+    TurnDiscarded,
+    TurnInterrupted,
+)
 from interlock.models.configured_models import next_model
 from interlock.models.provider import (
     ChatMessage,
@@ -45,7 +51,7 @@ T = TypeVar("T")
 OpenProvider = Callable[[str], ModelProvider]
 Hold = Callable[[Sequence[Event]], None]
 Append = Callable[[Event], None]
-Discard = Callable[[TurnDiscarded], None]
+RecordPart = Callable[[TurnDiscarded | TurnInterrupted], None]
 Flush = Callable[[], Awaitable[None]]
 
 # No tool has a longer name or takes larger arguments: the rest is cut.
@@ -99,7 +105,7 @@ class ModelTurnRunner:
         limits: LimitTracker,
         hold: Hold,
         append: Append,
-        discard: Discard,
+        record_part: RecordPart,
         flush: Flush,
     ) -> None:
         """`refuses_required`: values of MODEL known to reject `required`; new ones are added here."""
@@ -113,7 +119,7 @@ class ModelTurnRunner:
         self._limits = limits
         self._hold = hold
         self._append = append
-        self._discard_turn = discard
+        self._record_part = record_part
         self._flush = flush
         self._use(model)
 
@@ -127,17 +133,22 @@ class ModelTurnRunner:
 
     async def stream_turn(self, asked: TurnRequest, emit: Emit) -> TurnReply | LimitStop:
         """Ask the model, emitting its text as it arrives, until it answers or the task's time is up."""
+        text = _StreamedTurn(asked.turn, self._redactor, emit)
         try:
             async with asyncio.timeout(self._limits.seconds_left) as deadline:
-                return await self._ask(asked, emit)
+                return await self._ask(asked, text, emit)
         except TimeoutError:
             if not deadline.expired():
                 raise
+            self._interrupted(asked, text)
             return self._limits.time_ran_out()
+        except asyncio.CancelledError:
+            self._interrupted(asked, text)
+            raise
 
-    async def _ask(self, asked: TurnRequest, emit: Emit) -> TurnReply | LimitStop:
+    async def _ask(self, asked: TurnRequest, text: "_StreamedTurn", emit: Emit) -> TurnReply | LimitStop:
         """If a server rejects a required tool call, it is asked again without. Raises `ModelError`."""
-        retries, text = TurnRetries(self._settings), _StreamedTurn(asked.turn, self._redactor, emit)
+        retries = TurnRetries(self._settings)
         refused: ModelError | None = None
         while True:
             try:
@@ -186,8 +197,8 @@ class ModelTurnRunner:
         self, asked: TurnRequest, text: "_StreamedTurn", error: ModelError
     ) -> LimitStop | None:
         """Take back what was shown. A reader sees that in the log before the text that follows."""
-        usage = reply_usage(asked.request, ModelReply("".join(text.received)))
-        self._discard_turn(
+        usage = text.take_usage(asked.request)
+        self._record_part(
             TurnDiscarded(
                 turn=asked.turn,
                 error_class=error.fault.value,
@@ -200,6 +211,20 @@ class ModelTurnRunner:
         await self._flush()
         text.restart()
         return self._limits.reply_discarded(usage)
+
+    def _interrupted(self, asked: TurnRequest, text: "_StreamedTurn") -> None:
+        """Count what a model wrote until its task was cancelled, out of time or left to another worker."""
+        if not text.has_begun:
+            return
+        usage = text.take_usage(asked.request)
+        self._record_part(
+            TurnInterrupted(
+                turn=asked.turn,
+                model=self._provider.name,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+            )
+        )
 
     def _fall_back(self, model: str, error: ModelError, emit: Emit) -> LimitStop | None:
         self._tried.add(model)
@@ -315,13 +340,18 @@ class _StreamedTurn:
         self.stop_scanning()
         self._text, self._reasoning = _RedactedText(self._redactor), _RedactedText(self._redactor)
         # As the model wrote it, since the answer began.
-        self.received: list[str] = []
+        self._received: list[str] = []
         self._reasons_since: float | None = None
         self.reasoning_ms: int | None = None
 
     @property
     def has_begun(self) -> bool:
-        return bool(self.received)
+        return bool(self._received)
+
+    def take_usage(self, request: ModelRequest) -> TokenUsage:
+        """The estimated usage of what was received, which counts once."""
+        received, self._received = "".join(self._received), []
+        return reply_usage(request, ModelReply(received))
 
     def restart(self) -> None:
         """Take back what was shown: the next deltas begin at offset 0."""
@@ -332,7 +362,7 @@ class _StreamedTurn:
             self._emit(ReasoningDelta(self._turn, 0, ""))
 
     def add(self, delta: ModelTextDelta | ModelReasoningDelta) -> None:
-        self.received.append(delta.text)
+        self._received.append(delta.text)
         now = asyncio.get_running_loop().time()
         if isinstance(delta, ModelReasoningDelta):
             if self._reasons_since is None:

@@ -100,7 +100,8 @@ class TaskHistory:
     def used(self, prices: PriceTable, messages: Sequence[Message], names: Mapping[str, str]) -> PriorUsage:
         """How much of its limits the task has used."""
         if not self.turns:
-            return PriorUsage(seconds=self.seconds)
+            # Answers of which only a part arrived cost tokens too.
+            return PriorUsage(seconds=self.seconds, spent=prices.spent(self.usage))
         return PriorUsage(
             turns=self.turns,
             seconds=self.seconds,

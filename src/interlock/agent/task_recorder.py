@@ -99,8 +99,8 @@ class TaskRecorder:
         """Record an event without waiting for it."""
         self._appender.append(self._log.draft(event, self._scope))
 
-    def discard(self, event: task_events.TurnDiscarded) -> None:
-        """Record, without waiting, an answer that broke off. Its tokens count like those of any turn."""
+    def record_part(self, event: task_events.TurnDiscarded | task_events.TurnInterrupted) -> None:
+        """Record, without waiting, an answer without its end. Its tokens count like those of any turn."""
         self._used += TokenUsage(event.input_tokens, event.output_tokens)
         self.append(replace(event, agent=self._agent, actor=self._assignment.who))
 

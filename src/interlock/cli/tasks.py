@@ -90,7 +90,7 @@ async def show(task: str, *, json: AsJson = False) -> int:
         messages = await agent_runtime.runtime.sessions.transcript(
             found.session_id, after_seq=found.message_seq - 1
         )
-    words = messages[0].content if messages and messages[0].seq == found.message_seq else ""
+    words = next((each.content for each in messages if each.seq == found.message_seq), "")
     if json:
         print_json({**asdict(found), "message": words})
         return ExitCode.ok

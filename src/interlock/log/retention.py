@@ -28,7 +28,7 @@ from interlock.log.kinds import (
 )
 from interlock.log.projections import Projections
 from interlock.log.run_events import RUN_EVENTS, RunFinished, RunStopped
-from interlock.log.task_events import TaskCancelled, TaskFinished, TaskQueued
+from interlock.log.task_events import TaskCancelled, TaskFinished, TaskQueued, TaskSteered
 from interlock.log.writer import EventLog, Transaction
 
 _log = StructuredLogger(__name__)
@@ -43,7 +43,8 @@ _RUN_KINDS = frozenset(event.kind for event in RUN_EVENTS)
 
 TASK_ENDS = f"""
 SELECT task, max(CASE WHEN kind <> '{TaskQueued.kind}' THEN time_us END) AS ended_us FROM events
-WHERE stream = ? AND kind IN ({_listed(TaskQueued, TaskFinished, TaskCancelled)}) AND {IS_MILESTONE}
+WHERE stream = ? AND {IS_MILESTONE}
+    AND kind IN ({_listed(TaskQueued, TaskFinished, TaskCancelled, TaskSteered)})
 GROUP BY task
 """  # noqa: S608 - all are constants
 # If the run has ended: when it had its last event.

@@ -179,6 +179,23 @@ class TurnCompletedEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnInterrupted(Event):
+    """The task was cancelled, out of time or left to another worker while the model answered.
+
+    The tokens of what had arrived are estimated: a server reports them at the end of an answer.
+    """
+
+    kind = "turn.interrupted"
+    outside = ("agent", "actor")
+    turn: int
+    model: str
+    input_tokens: int
+    output_tokens: int
+    agent: str = ""
+    actor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDiscarded(Event):
     """A model's answer broke off after part of it was shown. That part is void.
 
@@ -338,6 +355,7 @@ TASK_EVENTS = (
     AgentFailed,
     TurnCompletedEvent,
     TurnDiscarded,
+    TurnInterrupted,
     ModelFallback,
     ContextCompactRequested,
     ContextCompacted,

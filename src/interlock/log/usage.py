@@ -22,13 +22,14 @@ from interlock.log.task_events import (
     TaskFinished,
     TurnCompletedEvent,
     TurnDiscarded,
+    TurnInterrupted,
 )
 
 # A day of any time zone begins at a multiple of this.
 QUARTER_US = 900_000_000
 
 # The kinds with tokens that are no turn. Older ones have no model, and do not count.
-COSTS_ONLY = frozenset({ContextCompacted.kind, TurnDiscarded.kind})
+COSTS_ONLY = frozenset({ContextCompacted.kind, TurnDiscarded.kind, TurnInterrupted.kind})
 
 TURN, DENIAL, ERROR, TASK = "turn", "denial", "error", "task"
 
@@ -73,7 +74,7 @@ def _evolve(row: ProjectedRow | None, event: Event, header: EventHeader) -> Proj
     before = row or _rows_of(event, header)[0] | dict.fromkeys(("events", *_SUMMED), 0)
     facts = event.payload()
     sums = {column: before[column] + _number(facts, fact) for column, fact in _SUMMED.items()}
-    # A summary or a discarded answer costs tokens, and is no turn.
+    # A summary or the part of an answer costs tokens, and is no turn.
     number = 0 if header.kind in COSTS_ONLY else 1
     return before | sums | {"events": before["events"] + number}
 
@@ -86,6 +87,7 @@ USAGE = Projection(
     kinds=(
         TurnCompletedEvent,
         TurnDiscarded,
+        TurnInterrupted,
         ContextCompacted,
         ToolCallDenied,
         ToolCallFailed,
@@ -104,7 +106,7 @@ def _subject(kind: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
     match kind:
         case TurnCompletedEvent.kind:
             return TURN, _name(facts, "model")
-        case ContextCompacted.kind | TurnDiscarded.kind:
+        case ContextCompacted.kind | TurnDiscarded.kind | TurnInterrupted.kind:
             return TURN if facts.get("model") else None, _name(facts, "model")
         case ToolCallDenied.kind:
             return DENIAL, _name(facts, "tool_name")

@@ -40,7 +40,7 @@ from interlock.models.provider import (
     UserMessage,
 )
 from interlock.models.server_errors import error_text
-from interlock.models.stream_accumulator import new_call_id
+from interlock.models.stream_accumulator import MAX_REPLY_BYTES, new_call_id
 
 _IDLE_SECONDS = 120.0
 # The call ids that a provider accepts, by its name.
@@ -114,6 +114,7 @@ class PydanticAIProvider:
 
     async def _items(self, request: ModelRequest) -> AsyncGenerator[ModelStreamItem]:
         pieces: list[str] = []
+        chars = 0
         async with model_request_stream(
             self._model,
             list(self._history.encode(request.messages)),
@@ -124,6 +125,9 @@ class PydanticAIProvider:
             async for event in stream:
                 delta = _delta_of(event)
                 if delta is not None and delta.text:
+                    chars += len(delta.text)
+                    if chars > MAX_REPLY_BYTES:
+                        raise ModelError(ModelFault.protocol, "the model's response exceeds the size limit")
                     yield delta
                     if isinstance(delta, ModelTextDelta):
                         pieces.append(delta.text)

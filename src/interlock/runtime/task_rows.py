@@ -9,7 +9,7 @@ from interlock.config.modes import ALL_MODES, ToolMode, no_stricter_than
 from interlock.core.errors import TaskNotFound, UserError
 from interlock.db.driver import DbConnection, Row
 from interlock.db.leases import LIVE
-from interlock.log.event import Event
+from interlock.log.event import IS_MILESTONE, Event
 from interlock.log.hash_chain import EventHeader
 from interlock.log.kinds import AskUserAnswered, AskUserExpired, SessionModeChanged
 from interlock.log.projections import ProjectedRow, Projection
@@ -153,6 +153,15 @@ TASKS_STARTED_WITH = """
 SELECT id FROM tasks WHERE session_id = ? AND credential_id = ?
     AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq
 """
+# Open tasks of all sessions, with what steered their session since: some by a message of that credential.
+STEERED_WITH = f"""
+SELECT o.session_id, o.id, e.facts FROM tasks o
+CROSS JOIN events e CROSS JOIN tasks s
+WHERE o.status IN ('queued', 'running', 'waiting') AND o.attempts > 0
+    AND e.stream = o.session_id AND e.kind = 'task.steered' AND e.seq > o.message_seq AND {IS_MILESTONE}
+    AND s.id = e.task AND s.credential_id = ?
+"""  # noqa: S608
+STEERED_IN_WITH = f"{STEERED_WITH} AND o.session_id = ?"
 RUN_STARTED_WITH = """
 SELECT 1 FROM runs WHERE session_id = ? AND credential_id = ? AND status IN ('running', 'paused')
 """
@@ -244,10 +253,13 @@ def find_task(connection: DbConnection, task_id: str, session_id: str) -> Task |
     return read_task(connection, task_id)
 
 
-def steered_task(found: Sequence[Row]) -> str:
-    """The task that a message sent now can steer, from the rows of `FIRST_OPEN`: one that has begun."""
+def steered_task(found: Sequence[Row], who: str | None = None) -> str:
+    """The task that a message sent now can steer, from the rows of `FIRST_OPEN`: one that has begun.
+
+    With `who`, only a task of that person.
+    """
     task = task_from_row(found[0]) if found else None
-    return task.id if task is not None and task.attempts else ""
+    return task.id if task is not None and task.attempts and who in {None, task.who} else ""
 
 
 def first_runnable(found: Sequence[Row]) -> Task | None:

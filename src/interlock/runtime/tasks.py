@@ -65,7 +65,7 @@ from interlock.runtime.task_rows import (
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Message, Role, SessionKind, title_from_message
 from interlock.sessions.storable_message import StorableMessage, require_session
-from interlock.sessions.transcript import read_message
+from interlock.sessions.transcript import read_message, read_steering
 from interlock.workflow import engine
 from interlock.workflow.run_rows import NextStep
 
@@ -132,18 +132,24 @@ class TaskService:
         scope: EventScope = NO_SCOPE,
         task_id: str | None = None,
         steer: bool = False,
+        only_own: bool = False,
     ) -> Task:
         """Queue a message as a task. Open questions of the session are closed.
 
         With `steer`, the task at work gets it before its next turn, as part of its request; if none is at
-        work, or it ends before that, the message is a task like any other.
+        work, or it ends before that, the message is a task like any other. `only_own`: so it is too if the
+        task at work is another person's.
 
         With a `task_id` of the caller, a message sent again because its arrival is unknown is still one
         task: the existing one is returned.
         """
         draft = self._checked_draft(content, task_id)
         return await self._put(
-            session_id, draft, who, scope, credential_id=credential_id, task_id=task_id, steer=steer
+            *(session_id, draft, who, scope),
+            credential_id=credential_id,
+            task_id=task_id,
+            steer=steer,
+            only_own=only_own,
         )
 
     async def put_in_new_session(
@@ -176,7 +182,7 @@ class TaskService:
     async def retry(
         self, task_id: str, *, who: str, credential_id: str | None = None, as_task: str | None = None
     ) -> Task:
-        """Queue the same message again, as a new task at the end of its session's queue."""
+        """Queue the same request again, as a new task at the end of its session's queue."""
         task = await self.get(task_id)
         if task.status not in {TaskStatus.failed, TaskStatus.cancelled}:
             raise WrongTaskStatus(
@@ -185,7 +191,10 @@ class TaskService:
         message = await self._database.read(lambda db: read_message(db, task.session_id, task.message_seq))
         if message is None:
             raise WrongTaskStatus(f"the message of task {task.id} has been erased; send it again")
-        draft = self._sessions.draft(Role.user, message.content)
+        steering = await self._database.read(lambda db: read_steering(db, task.session_id, task.id))
+        # What steered the task is part of its request.
+        request = "\n\n".join(each.content for each in (message, *steering))
+        draft = self._sessions.draft(Role.user, request)
         return await self._put(
             task.session_id,
             draft,
@@ -308,9 +317,9 @@ class TaskService:
                     continue
                 steering = read_task(connection, identity)
                 event = TaskSteered(task_id=identity, into=task.id, message_seq=steering.message_seq)
-                transaction.record(event, steering.scope)
+                taken_seq = transaction.record(event, steering.scope).seq
                 message = read_message(connection, task.session_id, steering.message_seq)
-                messages += [replace(message, is_steering=True)] if message is not None else []
+                messages += [replace(message, taken_seq=taken_seq)] if message is not None else []
             return messages
 
         return await self._events.transact(lease.stream, work, token=lease.token)
@@ -443,6 +452,7 @@ class TaskService:
         retry_of: str | None = None,
         task_id: str | None = None,
         steer: bool = False,
+        only_own: bool = False,
     ) -> Task:
         work = self.putting(
             session_id,
@@ -453,6 +463,7 @@ class TaskService:
             retry_of=retry_of,
             task_id=task_id,
             steer=steer,
+            only_own=only_own,
         )
         task = await self._events.transact(session_id, work)
         self._bus.publish(WorkAvailable(session_id))
@@ -469,6 +480,7 @@ class TaskService:
         retry_of: str | None = None,
         task_id: str | None = None,
         steer: bool = False,
+        only_own: bool = False,
     ) -> Callable[[Transaction], Task]:
         """Return a function that queues a message within a transaction.
 
@@ -492,13 +504,14 @@ class TaskService:
             self._questions.close_open(
                 transaction, session_id, reason="a message was sent instead of an answer", who=author
             )
+            first_open = connection.query(FIRST_OPEN, (session_id,)) if steer else ()
             return self._put_within(
                 *(transaction, session_id, draft, identity, inner),
                 who=author,
                 mode=mode,
                 credential_id=credential_id,
                 retry_of=retry_of,
-                steers=steered_task(connection.query(FIRST_OPEN, (session_id,))) if steer else "",
+                steers=steered_task(first_open, author if only_own else None),
             )
 
         return work

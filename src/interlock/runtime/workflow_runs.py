@@ -3,14 +3,17 @@
 The step that follows another is queued by `TaskService`, in the transaction that ends the earlier task.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+import orjson
 
 from interlock.agent.definitions import AgentNotFound
 from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionNotFound, UserError
 from interlock.core.text import sanitize_text
 from interlock.core.threads import DaemonThreadPool
+from interlock.db.driver import Row
 from interlock.log.run_events import RunStarted
 from interlock.log.writer import EventLog, Transaction
 from interlock.redaction.redactor import Redactor
@@ -18,6 +21,8 @@ from interlock.runtime.bus import Bus, WorkAvailable
 from interlock.runtime.task_rows import (
     RUN_STARTED_WITH,
     SESSIONS_STARTED_WITH,
+    STEERED_IN_WITH,
+    STEERED_WITH,
     TASKS_STARTED_WITH,
     Task,
     TaskStatus,
@@ -173,14 +178,15 @@ class WorkflowRunService:
     def cancel_by_credential(
         self, transaction: Transaction, credential_id: str, who: str, reason: str
     ) -> RevokedWork:
-        """End every run and task that the credential started, in all sessions.
+        """End every run and task that the credential started or steered, in all sessions.
 
         `transaction` has already ended the credential, so that nothing starts with it meanwhile. Call
         `notify` with the sessions afterwards.
         """
         connection, tasks, runs = transaction.connection, 0, 0
         found = connection.query(SESSIONS_STARTED_WITH, (credential_id, credential_id))
-        sessions = sorted(str(row[0]) for row in found)
+        steered = _steered(connection.query(STEERED_WITH, (credential_id,)))
+        sessions = sorted({str(row[0]) for row in found} | {session_id for session_id, _task in steered})
         for session_id in sessions:
             inside = transaction.on(session_id)
             try:
@@ -190,6 +196,8 @@ class WorkflowRunService:
                 continue
             found = connection.query(TASKS_STARTED_WITH, (session_id, credential_id))
             started = {str(row[0]): None for row in found}
+            found = connection.query(STEERED_IN_WITH, (credential_id, session_id))
+            started |= dict.fromkeys(task_id for _session, task_id in _steered(found))
             if connection.query(RUN_STARTED_WITH, (session_id, credential_id)):
                 # Its step may have been started by another credential before the run was resumed.
                 if (at_work := engine.stop(inside, session_id, who, reason)) is not None:
@@ -234,3 +242,12 @@ def next_step_after(transaction: Transaction, task: Task) -> NextStep | None:
         reason=task.reason or "",
         who=task.cancel_requested_by or task.who,
     )
+
+
+def _steered(found: Sequence[Row]) -> list[tuple[str, str]]:
+    """The open tasks that were steered, with their sessions, from the rows of `STEERED_WITH`."""
+    return [
+        (str(session_id), str(task_id))
+        for session_id, task_id, facts in found
+        if orjson.loads(facts)["into"] == task_id
+    ]

@@ -38,7 +38,7 @@ from interlock.sessions.models import (
     session_from_row,
 )
 from interlock.sessions.storable_message import StorableMessage, make_storable, require_session
-from interlock.sessions.transcript import in_call_order, read_messages
+from interlock.sessions.transcript import in_call_order, in_given_order, read_messages
 
 _log = StructuredLogger(__name__)
 
@@ -276,7 +276,8 @@ class SessionManager:
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """The messages for the model: all of them, tool results and denials included."""
-        return in_call_order(await self._database.read(lambda db: read_messages(db, session_id, after_seq)))
+        messages = await self._database.read(lambda db: read_messages(db, session_id, after_seq))
+        return in_call_order(in_given_order(messages))
 
     async def history(self, session_id: str) -> list[Message]:
         """The messages for people: without tool results and empty messages."""

@@ -80,8 +80,13 @@ class Message:
     tool_call_id: str | None = None
     # An assistant's, if its model gave any.
     reasoning: Reasoning | None = None
-    # A person's, given to a task at work: it continues the request before it.
-    is_steering: bool = False
+    # A person's, given to a task at work: the number at which it got it.
+    taken_seq: int | None = None
+
+    @property
+    def is_steering(self) -> bool:
+        """Whether it continues the request before it."""
+        return self.taken_seq is not None
 
 
 def title_from_message(words: str) -> str:

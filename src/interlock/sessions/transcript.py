@@ -5,7 +5,7 @@ model gets the messages of each task together, in the order of the tasks, and no
 the running task. A message that steered a task stands where that task got it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import itemgetter
 
@@ -57,9 +57,25 @@ def read_messages(
     *,
     with_handed_over: bool = False,
 ) -> list[Message]:
+    """Messages in the order in which they were stored, by their numbers."""
     require_session(connection, session_id)
     statement = READ_ALL_MESSAGES if with_handed_over else READ_MESSAGES
-    return [_message(row) for row in connection.query(statement, (session_id, after_seq, limit))]
+    rows = connection.query(statement, (session_id, after_seq, limit))
+    steered = _read_steered(connection, session_id) if rows else {}
+    return [_with_place(_message(row), steered) for row in rows]
+
+
+def in_given_order(messages: Iterable[Message]) -> list[Message]:
+    """The same with each message that steered a task where that task got it."""
+    return sorted(messages, key=lambda message: message.taken_seq or message.seq)
+
+
+def read_steering(connection: DbConnection, session_id: str, task: str) -> list[Message]:
+    """The messages that steered a task, in the order in which it got them; not those that were erased."""
+    steered = _read_steered(connection, session_id).items()
+    taken = sorted((taken_seq, seq) for seq, (into, taken_seq) in steered if into == task)
+    found = [read_message(connection, session_id, seq) for _taken_seq, seq in taken]
+    return [message for message in found if message is not None]
 
 
 def read_messages_through_task(
@@ -82,8 +98,8 @@ def read_messages_through_task(
     for row in rows:
         place, seq, message = _place(row, places), int(row[0]), _message(row)
         if (steering := steered.get(seq)) is not None:
-            into, at_seq = steering
-            placed.append((places.get(into, place), at_seq, replace(message, is_steering=True)))
+            into, taken_seq = steering
+            placed.append((places.get(into, place), taken_seq, replace(message, taken_seq=taken_seq)))
         else:
             placed.append((place, seq, message))
     last = places.get(task, 0)
@@ -124,6 +140,11 @@ def _read_steered(connection: DbConnection, session_id: str) -> dict[int, tuple[
     rows = connection.query(READ_STEERED, (session_id,))
     events = [(int(seq), merge_payload(facts, None)) for seq, facts in rows]
     return {event["message_seq"]: (event["into"], seq) for seq, event in events}
+
+
+def _with_place(message: Message, steered: Mapping[int, tuple[str, int]]) -> Message:
+    known = steered.get(message.seq)
+    return message if known is None else replace(message, taken_seq=known[1])
 
 
 def _place(row: Row, places: dict[str, int]) -> int:

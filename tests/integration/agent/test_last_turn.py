@@ -160,3 +160,21 @@ async def test_calls_that_a_crash_left_in_the_last_turn_are_not_run(harness):
     assert events[-1] == TaskEnded("done")
     assert not (harness.root / "never").exists()
     await assert_each_call_has_one_answer(harness, session)
+
+
+async def test_a_message_that_steers_is_not_given_to_a_turn_without_tools(harness):
+    """It would be answered that nothing can be done; as a task by itself it has all tools."""
+    session = await harness.session()
+    await harness.runtime.sessions.append_message(session, Role.user, "read", scope=EventScope(TASK))
+    asked = []
+
+    async def take_steering(_before):
+        asked.append(len(model.offered))
+        return ()
+
+    model = Listening(*REFUSED, "msg:I may not read there.")
+    assignment = TaskAssignment(ToolMode.coding, EventScope(TASK), take_steering=take_steering)
+    events = [event async for event in harness.loop(model).handle_message(session, None, assignment)]
+    assert events[-1] == TaskEnded("done")
+    assert len(model.offered) == 4
+    assert asked == [0, 1, 2]

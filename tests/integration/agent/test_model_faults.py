@@ -3,13 +3,17 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from decimal import Decimal
 
 from interlock.agent.budget import Price, PriceTable
 from interlock.agent.circuit_breaker import CircuitBreakers
 from interlock.agent.events import RetryAnnounced, TaskEnded, TextDelta, TurnCompleted
+from interlock.agent.loop import TaskAssignment
+from interlock.config.modes import ToolMode
 from interlock.log.hash_chain import now_us
 from interlock.log.stats import read_stats
+from interlock.log.stream_appender import EventScope
 from interlock.log.usage import read_session_usage
 from interlock.models.provider import (
     ModelError,
@@ -142,6 +146,57 @@ async def test_what_was_discarded_counts_towards_the_limits_of_its_task(harness)
     assert discarded["output_tokens"] > TOLD
     (reached,) = payloads(harness, session, "control.limit_reached")
     assert reached["reached"] == spent_by(harness, session, "turn.discarded")
+
+
+async def hanging(text: str) -> AsyncGenerator[ModelStreamItem]:
+    yield ModelTextDelta(text)
+    await asyncio.Event().wait()
+
+
+async def test_what_was_written_until_the_time_was_up_counts(harness):
+    model, session = Answering("m"), await harness.session()
+    model.stream = lambda _request: hanging("word " * TOLD)
+    harness.limits = task_limits(max_wall_seconds=0.3)
+    events = await harness.run(session, "go", model)
+    assert [event.limit for event in of(TaskEnded, events)] == ["max_wall_seconds"]
+    (interrupted,) = payloads(harness, session, "turn.interrupted")
+    assert (interrupted["turn"], interrupted["model"]) == (1, "m")
+    assert interrupted["output_tokens"] > TOLD
+    with harness.runtime.database.reading() as connection:
+        (used,) = read_session_usage(connection, session).values()
+    assert used.total == spent_by(harness, session, "turn.interrupted")
+
+
+async def test_what_was_written_until_it_was_cancelled_counts_also_for_the_attempt_after_it(harness):
+    model, session = Answering("m"), await harness.session()
+    model.stream = lambda _request: hanging("word " * TOLD)
+    scope = EventScope("t_1")
+    await harness.runtime.sessions.append_message(session, Role.user, "go", scope=scope)
+    loop = harness.loop(model)
+    async with aclosing(
+        loop.handle_message(session, None, TaskAssignment(ToolMode.coding, scope))
+    ) as events:
+        async for event in events:
+            assert isinstance(event, TextDelta)
+            break
+    before = spent_by(harness, session, "turn.interrupted")
+    assert before > TOLD
+    harness.limits = task_limits(max_tokens=before)
+    again = TaskAssignment(ToolMode.coding, scope, attempt=2)
+    model = Answering("m", "never")
+    ended = [event async for event in harness.loop(model).handle_message(session, None, again)]
+    assert (ended[-1].limit, model.requests) == ("max_tokens", [])
+
+
+async def test_what_was_discarded_counts_once_if_it_is_cancelled_then(harness):
+    harness.limits = task_limits(retry_seconds=30)
+    model, session = Answering("m", BROKEN), await harness.session()
+    async with aclosing(harness.loop(model).handle_message(session, "go")) as events:
+        async for event in events:
+            if isinstance(event, RetryAnnounced):
+                break
+    assert len(payloads(harness, session, "turn.discarded")) == 1
+    assert payloads(harness, session, "turn.interrupted") == []
 
 
 async def test_usage_has_the_tokens_of_what_was_discarded_and_counts_it_as_no_turn(harness):

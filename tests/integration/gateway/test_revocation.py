@@ -126,6 +126,24 @@ async def test_the_command_says_how_many_tasks_it_cancelled(open_harness):
     assert (await revoke_by_command("ci")).splitlines()[1] == "cancelled 1 task that it started"
 
 
+async def test_a_revoked_token_ends_the_task_that_got_its_message(open_harness):
+    """Else the task would go on with what was sent by, say, a thief; one that did not get it goes on."""
+    clock = {"tool_calls": [{"name": "current_time", "arguments": {}}]}
+    harness = await open_harness(MODEL=script(ASKING, clock, "sleep:60000"))
+    thief = await harness.connect(await harness.token("ci"))
+    other = await harness.connect(await harness.token("bob"))
+    steered, spared = await new_session(other), await new_session(other)
+    task_id, _ = await waiting(harness, other, steered)
+    own, _ = await waiting(harness, other, spared)
+    sent = await thief.ask("chat.send", session_id=steered, content="delete it all", steer=True)
+    await until_status(harness, sent["task"]["id"], "done")
+    assert (await harness.agent_runtime.tasks.get(task_id)).status == "running"
+    assert json.loads(await revoke_by_command("ci", "--json"))["cancelled_tasks"] == 1
+    await until_status(harness, task_id, "cancelled")
+    assert (await harness.agent_runtime.tasks.get(task_id)).reason == TOKEN_REASON
+    assert (await harness.agent_runtime.tasks.get(own)).status == "waiting"
+
+
 async def test_of_two_browsers_of_one_person_only_the_revoked_ones_tasks_end(open_harness):
     """Both go by the same name, which is that of the command line as well."""
     harness = await open_harness(**ASK_THEN_WORK)

@@ -170,6 +170,15 @@ async def test_the_librarys_own_test_model_calls_a_tool_and_then_answers():
     assert provider.name == "test"
 
 
+@pytest.mark.parametrize("delta", ["x" * 1000, {0: DeltaThinkingPart(content="x" * 1000)}])
+async def test_an_endless_answer_or_thought_ends(monkeypatch, delta):
+    monkeypatch.setattr("interlock.models.pydantic_ai.MAX_REPLY_BYTES", 10_000)
+    error = await failed(saying(*[delta] * 11), QUESTION)
+    assert error.fault is ModelFault.protocol
+    assert "exceeds the size limit" in str(error)
+    await asked(saying(*[delta] * 9, "ok"), QUESTION)
+
+
 async def test_an_empty_answer_is_none():
     error = await failed(saying(""))
     assert (error.fault, str(error)) == (ModelFault.protocol, "the model's response is empty")

@@ -71,6 +71,23 @@ async def test_a_session_with_a_task_that_has_not_ended_is_left_alone(archive):
     assert archive.faults() == []
 
 
+async def test_a_message_that_steered_a_task_goes_with_what_is_old(archive):
+    """It began a task that ended unworked."""
+    session = await archive.session(60)
+    task, lease = await archive.begin(session, 50)
+    sent = await archive.shop.tasks.put(session, "my address is Bahnhofstrasse 1", who="bob", steer=True)
+
+    async def nothing():
+        pass
+
+    assert len(await archive.shop.tasks.take_steering(task, lease, nothing)) == 1
+    await archive.end(task, lease, 50)
+    assert (await archive.sweep()).messages == 5
+    assert archive.left(session, sent.id) == set()
+    assert "Bahnhofstrasse" not in archive.dump()
+    assert archive.faults() == []
+
+
 async def test_the_border_is_a_midnight(archive):
     session = await archive.session(60)
     await archive.task(session, 30.4)

@@ -1,12 +1,16 @@
 """A message that steers: given to the task at work, once and in its place, or else a task by itself."""
 
+import orjson
 import pytest
 
+from interlock.config.modes import ToolMode
 from interlock.core.errors import SessionFenced
+from interlock.log.kinds import SessionModeChanged
 from interlock.questions.rows import QuestionStatus
 from interlock.runtime.task_rows import TaskStatus
+from interlock.sessions.export import export_session
 from interlock.sessions.models import Role
-from interlock.sessions.transcript import read_messages_through_task
+from interlock.sessions.transcript import read_messages, read_messages_through_task
 
 
 async def nothing():
@@ -164,3 +168,64 @@ async def test_an_erased_message_is_given_to_nobody(harness):
     )
     assert await harness.tasks.take_steering(task, lease, nothing) == []
     assert (await harness.tasks.get(steering.id)).status is TaskStatus.done
+
+
+@pytest.mark.parametrize(("who", "steers"), [("ada", True), ("bob", False)])
+async def test_who_may_steer_only_their_own_steers_no_task_of_another(harness, who, steers):
+    session = await harness.session()
+    task, lease = await harness.started(session)
+    await harness.tasks.put(session, "go left", who=who, steer=True, only_own=True)
+    assert [each.content for each in await harness.tasks.take_steering(task, lease, nothing)] == (
+        ["go left"] if steers else []
+    )
+
+
+async def test_tried_again_the_request_has_what_steered_it(harness):
+    session = await harness.session()
+    task, lease = await harness.started(session)
+    await steer(harness, session, "go left")
+    await harness.put(session, "queued")
+    await steer(harness, session, "and slowly")
+    await harness.tasks.take_steering(task, lease, nothing)
+    await harness.tasks.finish(task.id, TaskStatus.failed, "the model was down", lease)
+    again = await harness.tasks.retry(task.id, who="ada")
+    assert context(harness, session, again)[-1] == ("hello\n\ngo left\n\nand slowly", False)
+
+
+async def test_people_read_it_where_the_task_got_it_and_know_its_number(harness):
+    session = await harness.session()
+    task, lease = await harness.started(session)
+    steering = await steer(harness, session)
+    await say(harness, task, lease, "said before it was given")
+    (taken,) = await harness.tasks.take_steering(task, lease, nothing)
+    await say(harness, task, lease, "said after")
+    told = await harness.sessions.transcript(session)
+    assert [each.content for each in told] == ["hello", "said before it was given", "go left", "said after"]
+    with harness.store.database.reading() as connection:
+        stored = read_messages(connection, session)
+        lines = list(map(orjson.loads, export_session(connection, session)))
+    (exported,) = [line for line in lines if line.get("content") == "go left"]
+    assert [each.seq for each in stored] == sorted(each.seq for each in stored)
+    (found,) = [each for each in stored if each.is_steering]
+    ((taken_seq,),) = harness.store.query(
+        "SELECT seq FROM events WHERE stream = ? AND kind = 'task.steered'", session
+    )
+    assert (found.seq, found.taken_seq) == (steering.message_seq, taken_seq)
+    assert found == taken
+    assert exported["taken_seq"] == taken_seq
+
+
+async def test_it_never_gives_the_task_its_senders_mode(harness):
+    """The session was tightened while the task ran, and opened again before it was steered."""
+    session = await harness.session(ToolMode.coding)
+    task, lease = await harness.started(session)
+    switch = SessionModeChanged(who="ada", from_mode="coding", to_mode="chat_safe")
+    await harness.store.log.append(session, switch)
+    await harness.store.log.append(
+        session, SessionModeChanged(who="ada", from_mode="chat_safe", to_mode="coding")
+    )
+    steering = await steer(harness, session)
+    assert steering.mode is ToolMode.coding
+    assert len(await harness.tasks.take_steering(task, lease, nothing)) == 1
+    again = await harness.tasks.start(task.id, lease)
+    assert (again.mode, again.who, again.credential_id) == (ToolMode.chat_safe, "ada", None)

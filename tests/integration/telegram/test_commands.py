@@ -240,3 +240,13 @@ async def test_steer_gives_a_message_to_the_running_task(open_harness, telegram)
     # With nothing at work it is a message like any other.
     await telegram.say(ADA, "/steer and on")
     await telegram.until_shown(ADA, "And on.")
+
+
+async def test_what_steers_the_task_from_elsewhere_is_shown(open_harness, telegram):
+    harness = await open_harness(MODEL=script(SLOW, "msg:Left it is."))
+    await telegram.say(ADA, "go")
+    session = await started(harness)
+    await harness.agent_runtime.tasks.put(session, "go left, _please_", who="ann", steer=True)
+    shown = await telegram.until_shown(ADA, "a message that was sent elsewhere:")
+    assert shown.text.endswith("go left, _please_")
+    await telegram.until_shown(ADA, "Left it is.")

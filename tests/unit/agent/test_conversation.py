@@ -269,7 +269,7 @@ def test_whatever_is_cut_the_rest_is_valid(lengths, budget):
 
 
 def steering(seq: int, text: str) -> Message:
-    return Message(seq, Role.user, text, 0, is_steering=True)
+    return Message(seq, Role.user, text, 0, taken_seq=seq)
 
 
 def test_a_message_that_steers_continues_the_request_before_it():
@@ -289,7 +289,9 @@ def test_a_message_that_steers_continues_the_request_before_it():
     assert isinstance(said, AssistantMessage)
     assert said.reasoning == reasoning
     context.add(Message(5, Role.user, "another request", 0))
-    assert "cancelled or failed" in context.messages()[0].text
+    # All of it was given up.
+    given_up = [context.messages()[0], context.messages()[3]]
+    assert [str(message.text).count("cancelled or failed") for message in given_up] == [1, 1]
 
 
 def test_a_summary_has_the_request_with_what_steered_it():

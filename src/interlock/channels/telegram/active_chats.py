@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
+from typing import cast
 
 from interlock.channels.telegram.access_control import AccessControl
 from interlock.channels.telegram.bot_api import BotApiClient
@@ -25,7 +26,7 @@ from interlock.channels.telegram.updates import BotIdentity
 from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import SessionNotFound, StoreError, TaskNotFound
 from interlock.core.logging import StructuredLogger
-from interlock.feed.frames import FeedItem
+from interlock.feed.frames import EventData, FeedItem
 from interlock.log.channel_events import ReplyFailed, ReplySent
 from interlock.log.stream_appender import NO_SCOPE
 
@@ -175,6 +176,13 @@ class ActiveChats:
     def view(self, task_id: str | None) -> TaskView | None:
         return self._views.get(task_id or "")
 
+    def view_of(self, item: FeedItem) -> TaskView | None:
+        """The display of the item's task; if it steered another, and was sent elsewhere, that task's."""
+        view = self.view(item.task_id)
+        if view is None and item.data.get("kind") == "task.steered":
+            return self.view(cast("EventData", item.data)["payload"]["into"])
+        return view
+
     def follow(self, session_id: str, after: int) -> None:
         """Follow a session, unless it is followed already."""
         if session_id not in self._subscribers:
@@ -298,7 +306,7 @@ class SessionSubscriber:
             self._room.set()
             if item.data.get("kind") == "session.deleted":
                 await self._shift.drop_session(self._session_id)
-            elif (view := self._shift.view(item.task_id)) is not None:
+            elif (view := self._shift.view_of(item)) is not None:
                 try:
                     await retry_until_stored(partial(view.show, item))
                 except Exception as error:  # noqa: BLE001 - one odd event must not silence the session

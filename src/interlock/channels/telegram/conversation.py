@@ -182,9 +182,12 @@ class ChatConversation:
         self._task_display.begin(task)
         try:
             await self._commands.make_session(task.session_id, title_from_message(text))
-            steer = _is_steering(group[0]) and await self._commands.may_steer(group[0])
             put = await self._services.tasks.put(
-                task.session_id, text, who=who, task_id=task_id, steer=steer
+                *(task.session_id, text),
+                who=who,
+                task_id=task_id,
+                steer=_is_steering(group[0]),
+                only_own=not self._commands.may_steer_others(group[0]),
             )
         except SessionBusy:
             self._task_display.forget(task_id)

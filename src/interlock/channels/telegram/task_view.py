@@ -40,6 +40,8 @@ from interlock.redaction.redactor import Redactor
 TEXT_SECONDS = 0.3
 EMPTY = "(empty answer)"
 STEERED = "↪ The running task got this message."
+GIVEN = "↪ The task got a message that was sent elsewhere:"
+MAX_STEERING_CHARS = 1000
 
 
 class TaskView:
@@ -202,11 +204,20 @@ class TaskView:
             case "ask_user.answered" | "ask_user.expired":
                 self._close_question(payload)
             case "task.steered":
-                self._end(STEERED)
+                self._show_steering(entry)
             case "turn.completed" | "task.started":
                 self._outbox.typing()
             case _:
                 pass
+
+    def _show_steering(self, entry: EventData) -> None:
+        """The task steered another, or got a message that was sent elsewhere."""
+        if entry["payload"]["into"] != self.task.task_id:
+            self._end(STEERED)
+        elif "message" in entry:
+            said = entry["message"]["content"]
+            shown = said if len(said) <= MAX_STEERING_CHARS else f"{said[:MAX_STEERING_CHARS]}…"
+            self._show(f"steered:{entry['payload']['task_id']}", MessageContent(f"{GIVEN}\n{shown}"))
 
     def _close_question(self, payload: dict[str, Any]) -> None:
         question_id = str(payload.get("question_id", ""))

@@ -254,7 +254,7 @@ class ChatView extends PageElement {
     if (this.state !== 'open') reason = t('composer.offline');
     else if (chat?.phase === 'gone') reason = t('chat.gone');
     else if (chat?.session?.kind === 'run') reason = t('chat.is_run');
-    const hint = waiting ? t('composer.closes_question') : active ? t('composer.queues') : '';
+    const hint = waiting ? t('composer.closes_question') : active ? t(matchMedia('(hover: none)').matches ? 'composer.queues_touch' : 'composer.queues') : '';
     return html`<il-composer
       .draftKey=${this.sessionId || 'new'}
       .reason=${reason}

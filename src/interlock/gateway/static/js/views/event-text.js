@@ -45,6 +45,7 @@ const WORDS = {
   'circuit.closed': (p) => [t('event.circuit.closed', { what: circuitOf(p) }), ''],
   'model.tool_choice_refused': (p) => [t('event.tool_choice_refused', { model: p.model, choice: p.tool_choice }), short(p.error ?? '')],
   'task.steered': (p) => [t('event.steered'), p.into],
+  'turn.interrupted': (p) => [t('event.interrupted', { n: formatNumber(p.turn) }), p.model],
   'turn.discarded': (p) => [t('event.discarded', { n: formatNumber(p.turn) }), short(p.error ?? '')],
   'model.fallback': (p) => [t('event.fallback', { model: p.to_model }), short(`${p.from_model}: ${p.error ?? ''}`)],
   'context.compacted': (p) => [t('event.compacted'),

@@ -272,6 +272,7 @@ export const VIEWS_EN = {
   'event.tool_choice_refused': '{model} rejected tool_choice {choice}; retried with auto',
   'event.circuit.why': '{n} failures ({kind})',
   'event.steered': 'Message given to the running task',
+  'event.interrupted': 'Answer of turn {n} was interrupted',
   'event.discarded': 'Answer of turn {n} broke off',
   'event.fallback': 'Continuing with {model}',
   'event.compacted': 'Older messages compacted',

@@ -272,6 +272,7 @@ export const VIEWS_ZH = {
   'event.tool_choice_refused': '{model} 不接受 tool_choice {choice}；已改用 auto 重试',
   'event.circuit.why': '失败 {n} 次（{kind}）',
   'event.steered': '消息已交给正在运行的任务',
+  'event.interrupted': '第 {n} 轮的回答被打断',
   'event.discarded': '第 {n} 轮的回答中断',
   'event.fallback': '改用 {model} 继续',
   'event.compacted': '较早的消息已压缩',
