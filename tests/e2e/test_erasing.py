@@ -6,9 +6,9 @@ import sys
 
 DYING = """
 import os, sys
-from interlock.sandbox.undo_store import UndoStore
+from interlock.core.session_files import SessionFiles
 
-UndoStore.forget = lambda self, session_id: os._exit(9)
+SessionFiles.delete_session = lambda self, session_id: os._exit(9)
 from interlock.cli.main import main
 
 main(["sessions", "erase", sys.argv[1], "--yes"])

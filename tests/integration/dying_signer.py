@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from interlock.core.files import NewFile
 from interlock.db.database import StoreConfig
 from interlock.log import checkpoint
 from interlock.log.checkpoint import rotate_key, write_checkpoint
@@ -62,7 +63,7 @@ async def send(store: StoreHarness, keys: SigningKeyStore) -> None:
 FOLDER = Path(sys.argv[2])
 # What is prepared, and what is then done.
 MOMENTS: dict[str, tuple[Callable[[], None], Callable[[StoreHarness, SigningKeyStore], Any]]] = {
-    "the key file is not there yet": (lambda: before(Path, "rename"), check),
+    "the key file is not there yet": (lambda: before(NewFile, "replace"), check),
     "between the key file and the first checkpoint": (lambda: after(SigningKeyStore, "create"), check),
     "between a checkpoint and its signature": (lambda: before(SigningKey, "sign"), check),
     "between a checkpoint and the last anchor": (
