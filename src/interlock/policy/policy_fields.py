@@ -107,8 +107,8 @@ ByteLimit = Annotated[int, Field(gt=0, le=2**40), Strict(), _BYTES]
 ImageBytes = Annotated[int, Field(gt=0, le=2**26), Strict(), _BYTES]
 Seconds = Annotated[float, Field(gt=0, le=86_400), Strict(), FieldKind("seconds", min)]
 Port = Annotated[int, Field(gt=0, lt=65_536), Strict()]
-Ports = Annotated[frozenset[Port], FieldKind("ports", and_)]
-Servers = Annotated[frozenset[str], FieldKind("servers", and_)]
+Ports = Annotated[frozenset[Port], FieldKind("ports", and_, closed=frozenset())]
+Servers = Annotated[frozenset[str], FieldKind("servers", and_, closed=frozenset())]
 Decision = Annotated[
     Literal["allow", "ask", "deny"],
     _choice(allow=Text("allow", "允许"), ask=Text("ask", "询问"), deny=Text("deny", "拒绝")),
@@ -126,8 +126,11 @@ def names_kind_of_tools(entry: str) -> bool:
 
 
 def unknown_tools(denied: Iterable[str], known: Collection[str]) -> list[str]:
-    """The denied tools that do not exist; groups and effects were checked when they were set."""
-    return sorted(name for name in denied if name not in known and not names_kind_of_tools(name))
+    """The denied tools that do not exist in any case; groups and effects were checked when set."""
+    exists = {name.casefold() for name in known}
+    return sorted(
+        name for name in denied if name.casefold() not in exists and not names_kind_of_tools(name)
+    )
 
 
 def _reject_invalid_entries(entries: frozenset[str]) -> frozenset[str]:
@@ -149,7 +152,10 @@ def _reject_invalid_entries(entries: frozenset[str]) -> frozenset[str]:
 DeniedTools = Annotated[
     frozenset[str],
     AfterValidator(_reject_invalid_entries),
-    FieldKind("tools", or_, unset=frozenset(), closed=frozenset()),
+    # Every effect: what was denied before may be a tool that no switch turns off.
+    FieldKind(
+        "tools", or_, unset=frozenset(), closed=frozenset(f"{EFFECT_PREFIX}{each}" for each in Effect)
+    ),
 ]
 
 

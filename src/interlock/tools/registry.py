@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.modes import Effect, ToolGroup, ToolMode, parse_mode
 from interlock.core.logging import StructuredLogger
 from interlock.tools.arguments import ArgumentParser
-from interlock.tools.tool import BaseTool, ToolLimits, mcp_server
+from interlock.tools.tool import BaseTool, PolicySwitch, ToolLimits, mcp_server
 
 _log = StructuredLogger(__name__)
 
@@ -43,8 +43,7 @@ class ToolRegistry:
                 raise ValueError(f"'{name}' is not a valid alias of {tool.name}")
             if name in self._tools or name in self._aliases:
                 raise ValueError(f"a tool named '{name}' is already registered")
-        if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):
-            raise ValueError(f"{tool.name} names a mode that does not exist")
+        _check_declaration(tool)
         registered = RegisteredTool(tool, tool.parser())
         if is_own and not tool.allowed_modes:
             _log.warning("tool_registered_with_default_modes", tool_name=tool.name)
@@ -140,6 +139,18 @@ class ToolRegistry:
         names = [tool.name for tool in self.list_tools(known)]
         _log.info("tool_capability", mode=known.value, allowed=names, registered=len(self._tools))
         return names
+
+
+def _check_declaration(tool: BaseTool) -> None:
+    """Refuse a value that no policy could deny by, such as the group "Media" of a foreign class."""
+    modes = tool.allowed_modes
+    if not isinstance(modes, frozenset) or not all(isinstance(mode, ToolMode) for mode in modes):
+        raise ValueError(f"{tool.name} names a mode that does not exist")
+    for name, value, kind in (("group", tool.group, ToolGroup), ("effect", tool.effect, Effect)):
+        if not isinstance(value, kind):
+            raise ValueError(f"{tool.name} has the {name} {value!r}; use {kind.__name__}")
+    if unknown := [each for each in tool.switches if each not in PolicySwitch.__members__]:
+        raise ValueError(f"{tool.name} names the switch {unknown[0]!r}, which no policy has")
 
 
 def _mode(value: object) -> ToolMode:
