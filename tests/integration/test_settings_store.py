@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -209,3 +210,20 @@ async def test_a_change_of_settings_that_cannot_be_read_opens_only_what_it_names
         assert tools.denial_of(["current_time"], ToolGroup.world, effect)
     assert tools.mcp.allowed_servers == frozenset()
     assert (await update(store, "tools.denied_tools", "")).denied_tools == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ("tools.fs.enabled", "yes", "tools.fs.enabled: must be true or false"),
+        ("tools.fs.max_read_bytes", True, "tools.fs.max_read_bytes: must be a whole number"),
+        ("tools.fs.max_read_bytes", 0, "tools.fs.max_read_bytes: must be greater than 0"),
+        ("tools.shell.ports", [80, "x"], "tools.shell.ports[1]: must be a whole number"),
+        ("tools.shell.unknown", "no", "tools.shell.unknown: must be one of 'allow', 'ask' or 'deny'"),
+        ("tools.denied_tools", "bash", "tools.denied_tools: must be a list"),
+        ("tools.max_timeout_seconds", "1", "tools.max_timeout_seconds: must be a number"),
+    ],
+)
+async def test_a_wrong_value_is_described_for_a_person(store, path, value, problem):
+    with pytest.raises(InvalidStoredSettings, match=f"^{re.escape(problem)}$"):
+        await update(store, path, value)

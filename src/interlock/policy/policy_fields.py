@@ -139,10 +139,11 @@ def _reject_invalid_entries(entries: frozenset[str]) -> frozenset[str]:
         shown = safe_excerpt(entry, 64)
         if names_kind_of_tools(entry):
             if entry.casefold() not in _KINDS_OF_TOOLS:
-                kind = entry.partition(":")[0].casefold()
-                known = [each for each in _KINDS_OF_TOOLS if each.startswith(kind)]
-                near = difflib.get_close_matches(entry.casefold(), known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"valid: {', '.join(known)}"
+                kind, _, name = entry.casefold().partition(":")
+                known = [each.partition(":")[2] for each in _KINDS_OF_TOOLS if each.startswith(kind)]
+                near = [f"{kind}:{each}" for each in difflib.get_close_matches(name, known, n=1)]
+                valid = ", ".join(f"{kind}:{each}" for each in known)
+                hint = f"did you mean {near[0]}?" if near else f"valid: {valid}"
                 raise ValueError(f"'{shown}' names no {kind} of tools; {hint}")
         elif not TOOL_NAME.fullmatch(entry):
             raise ValueError(f"'{shown}' is not a valid tool name; separate names with commas")

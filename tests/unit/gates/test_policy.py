@@ -190,6 +190,7 @@ def test_without_its_prefix_it_is_the_name_of_a_tool(entry):
         ("group:medai", "'group:medai' names no group of tools; did you mean group:media?"),
         ("Effect:execute", "'Effect:execute' names no effect of tools; did you mean effect:exec?"),
         ("group:", "names no group of tools"),
+        ("group:oldname", "names no group of tools; valid: group:code, group:memory"),
         ("group:exec", "names no group of tools"),
         ("group: media", "did you mean group:media?"),
         ("a b", "'a b' is not a valid tool name"),
