@@ -257,8 +257,8 @@ class ShellPolicy(PolicyPart):
             variable=Variable("TOOL_NETWORK_PORTS", default=frozenset({80, 443})),
             label=Text("Ports", "端口"),
             hint=Text(
-                "Ports that commands can connect to, separated by commas.",
-                "命令可以连接的端口，用逗号分隔。",
+                "Ports that commands can connect to, separated by commas; none closes all of them.",
+                "命令可以连接的端口，用逗号分隔；填“无”则全部关闭。",
             ),
             doc="The ports that commands may reach if they may use the network. A list narrows "
             "`TOOL_NETWORK_PORTS`.",
