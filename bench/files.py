@@ -17,7 +17,7 @@ from bench.rows import Row, interleaved
 from interlock.config.modes import ToolMode
 from interlock.db.database import StoreConfig, open_database
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.writer import EventLog
 from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs
@@ -29,6 +29,7 @@ from interlock.sessions.manager import SessionManager
 from interlock.tools.builtins.registration import FileServices
 from interlock.tools.files.read_history import ReadHistory
 from interlock.tools.files.write_checks import WriteServices
+from interlock.tools.tool import ToolContext
 from interlock.wiring import build_registry, capabilities
 from interlock.wiring.projections import PROJECTIONS
 
@@ -73,7 +74,7 @@ class Desk:
         async def run() -> None:
             for number in range(times):
                 call = ToolCall(f"call_{number}", name, arguments)
-                result = await self.runner.call(call, self.authority, CallContext(self.session))
+                result = await self.runner.call(call, self.authority, ToolContext(self.session))
                 assert result.ok, result
 
         self.loop.run_until_complete(run())

@@ -15,7 +15,7 @@ from interlock.core.errors import SessionFenced
 from interlock.db.database import StoreConfig, open_database
 from interlock.db.leases import Leases
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import SessionRenamed
 from interlock.log.stream_appender import EventScope
 from interlock.log.writer import EventLog
@@ -23,7 +23,7 @@ from interlock.policy.authority import compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.tool import Effect, PolicySwitch
+from interlock.tools.tool import Effect, PolicySwitch, ToolContext
 from interlock.wiring.projections import PROJECTIONS
 from tests.harness.tools import DeclaredTool
 
@@ -88,7 +88,7 @@ async def call_for_ever(log: EventLog, session: str, name: str) -> None:
     )
     authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, log, Redactor())
-    await runner.call(ToolCall(name, "writer", "{}"), authority, CallContext(session, EventScope("task_1")))
+    await runner.call(ToolCall(name, "writer", "{}"), authority, ToolContext(session, EventScope("task_1")))
 
 
 def main() -> None:

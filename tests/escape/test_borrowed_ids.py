@@ -6,10 +6,10 @@ from interlock.agent.context import ModelContext
 from interlock.config.modes import ToolMode
 from interlock.core.errors import NothingToUndo
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import EventScope
 from interlock.models import scripted_provider
 from interlock.models.provider import RequestedCall
+from interlock.tools.tool import ToolContext
 from tests.harness.runtime import RuntimeHarness, call, open_runtime_harness, script
 from tests.harness.workflows import open_workflow_harness
 from tests.integration.agent.test_delegate import hand, turn
@@ -75,7 +75,7 @@ async def test_to_undo_a_task_takes_back_no_call_that_was_named_after_it(tmp_pat
         named_after = ToolCall(first.id, "write_file", {"path": "b.txt", "content": "second\n"})
         authority = await runtime.authority(ToolMode.coding)
         assert (
-            await runtime.runner.call(named_after, authority, CallContext(session, EventScope(second.id)))
+            await runtime.runner.call(named_after, authority, ToolContext(session, EventScope(second.id)))
         ).ok
         entries = await runtime.undo.find_entries(first.id)
         assert [entry.change.path for entry in entries] == [str(tmp_path / "root" / "a.txt")]
@@ -89,6 +89,6 @@ async def test_to_undo_an_undo_takes_back_no_call_that_was_named_after_it(tmp_pa
         undone = await runtime.undo.revert(first.id, who="ada")
         named_after = ToolCall(undone.undo_id, "write_file", {"path": "b.txt", "content": "second\n"})
         authority = await runtime.authority(ToolMode.coding)
-        assert (await runtime.runner.call(named_after, authority, CallContext(session))).ok
+        assert (await runtime.runner.call(named_after, authority, ToolContext(session))).ok
         entries = await runtime.undo.find_entries(undone.undo_id)
         assert [entry.change.path for entry in entries] == [str(tmp_path / "root" / "a.txt")]

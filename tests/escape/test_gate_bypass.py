@@ -6,11 +6,12 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ClearedCall, ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.policy.authority import AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import TimeLimit, ToolContext
 from tests.harness.tools import DeclaredTool, file_reader, judge_call
 
 
@@ -24,7 +25,7 @@ def test_a_cleared_call_cannot_be_made_by_hand():
     tool = file_reader()
     authority = compile_authority(registry_with(tool), AuthorityInputs(mode=ToolMode.chat_safe))
     with pytest.raises(TypeError, match="only the gate"):
-        ClearedCall("c", "read_file", tool, {}, {}, 1.0, authority, None, object())
+        ClearedCall("read_file", tool, {}, {}, TimeLimit(1.0), authority, None, object())
 
 
 def test_a_cleared_call_cannot_be_turned_into_another():
@@ -42,7 +43,7 @@ async def test_the_runner_judges_every_call_itself(sqlite_store):
     authority = AuthorityCache(registry_with(tool)).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry_with(tool), sqlite_store.log, Redactor())
     for name in ("read_file", "read", "fs.read"):
-        result = await runner.call(ToolCall("c", name, '{"path": "a"}'), authority, CallContext(session.id))
+        result = await runner.call(ToolCall("c", name, '{"path": "a"}'), authority, ToolContext(session.id))
         assert result.as_dict()["error_code"] == "MODE_DENIED"
     assert tool.calls == 0
 
@@ -53,6 +54,6 @@ async def test_arguments_cannot_name_a_mode_or_an_authority(sqlite_store):
     authority = AuthorityCache(registry_with(tool)).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry_with(tool), sqlite_store.log, Redactor())
     arguments = '{"path": "a", "mode": "coding", "authority": {"allowed": true}}'
-    result = await runner.call(ToolCall("c", "read_file", arguments), authority, CallContext(session.id))
+    result = await runner.call(ToolCall("c", "read_file", arguments), authority, ToolContext(session.id))
     assert result.as_dict()["mode"] == "chat_safe"
     assert result.as_dict()["error_code"] == "MODE_DENIED"

@@ -128,7 +128,7 @@ async def test_it_goes_with_its_session_and_with_its_age(tmp_path, folder):
         (left,) = [path for path in kept.rglob("*") if path.is_file()]
         os.utime(left, (1, 1))
         retention = RetentionSweeper(
-            runtime.log, runtime.database, 1, forget_before=runtime.sealed.forget_before
+            runtime.log, runtime.database, 1, forget_before=runtime.sealed.files.delete_before
         )
         await retention.sweep()
         assert not left.exists()

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from interlock.config.protected_names import PROTECTED_NAMES
+from interlock.core import files
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.sandbox import file_io, linux_fs
+from interlock.core.files import rename_noreplace
 from interlock.sandbox.directory_walk import EntryKind, walk
-from interlock.sandbox.file_io import open_file, open_file_in, write_atomically
-from interlock.sandbox.linux_fs import rename_noreplace
+from interlock.sandbox.file_io import create_file, open_file, open_file_in, staged_file
 from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
@@ -68,7 +68,7 @@ class Real:
     def create(self, asked: str) -> None:
         place = self.resolver.find(asked, PathAccess.write)
         with self.resolver.parent(place, make=True) as parent:
-            write_atomically(parent, iter((b"inside",)), like=None, before_commit=lambda: None)
+            create_file(parent, (b"inside",))
 
     def replace(self, asked: str) -> None:
         place = self.resolver.find(asked, PathAccess.write)
@@ -78,7 +78,8 @@ class Real:
         ):
             if CANARY in like.read(0, 1000):
                 raise Escaped(asked)
-            write_atomically(parent, iter((b"inside",)), like=like, before_commit=lambda: None)
+            with staged_file(parent, (b"inside",), like=like) as put:
+                put()
 
     def remove(self, asked: str) -> None:
         place = self.resolver.find(asked, PathAccess.write, follow=False)
@@ -250,9 +251,9 @@ def open_descriptors() -> set[str]:
 
 @pytest.fixture(params=["openat2", "step by step"])
 def way(request, monkeypatch) -> str:
-    if request.param == "openat2" and not linux_fs.has_openat2():
+    if request.param == "openat2" and not files.has_openat2():
         pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr(linux_fs, "has_openat2", lambda: request.param == "openat2")
+    monkeypatch.setattr(files, "has_openat2", lambda: request.param == "openat2")
     return request.param
 
 
@@ -267,8 +268,8 @@ def test_nothing_outside_is_read_or_changed_while_everything_moves(top, way, act
 
 
 def test_files_with_a_name_while_they_are_written_are_no_way_out_either(top, way, monkeypatch):
-    monkeypatch.setattr(file_io, "_open_unnamed", lambda _folder, _mode: None)
-    monkeypatch.setattr(linux_fs, "_RENAMEAT2", None)
+    monkeypatch.setattr(files, "_open_unnamed", lambda _folder, _mode: None)
+    monkeypatch.setattr(files, "_RENAMEAT2", None)
     assert assault(Real(top), top, TRIES // 10, SECONDS / 4, mostly="create")["done"] > 0
 
 

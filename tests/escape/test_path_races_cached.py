@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import linux_fs, page_cache_reader
+from interlock.core import files
+from interlock.sandbox import page_cache_reader
 from interlock.sandbox.page_cache_reader import find_cached
 from tests.escape import test_path_races as races
 from tests.escape.test_path_races import ACTS, MANY_SECONDS, MANY_TRIES, SECONDS, TRIES, Real, assault
@@ -41,7 +42,7 @@ def test_nothing_outside_is_read_from_memory_while_everything_moves(top, tries, 
     if (
         os.major(device),
         os.minor(device),
-    ) not in page_cache_reader._local_devices() or not linux_fs.has_openat2():
+    ) not in page_cache_reader._local_devices() or not files.has_openat2():
         pytest.skip("nothing is read from memory here")
     before = races.open_descriptors()
     victim = AtOnce(top)

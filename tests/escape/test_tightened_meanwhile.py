@@ -14,7 +14,7 @@ from interlock.core.errors import InvalidStoredSettings
 from interlock.db.database import StoreConfig
 from interlock.db.driver import PostgresConnection, SqliteConnection
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.policy.authority import compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.policy.policy_fields import ToolPolicy
@@ -24,7 +24,7 @@ from interlock.sessions.runtime_settings import CLOSED_SETTINGS
 from interlock.tools.mcp.repository import McpRepository
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import Effect
+from interlock.tools.tool import Effect, ToolContext
 from interlock.wiring import open_runtime
 from interlock.wiring.agents import open_agent_runtime
 from interlock.wiring.projections import verify
@@ -433,11 +433,11 @@ async def test_what_is_called_from_a_program_follows_what_its_session_is_switche
         authority = await runtime.authority(ToolMode.coding)
         await to(ToolMode.chat)(store, session)
         write = ToolCall("c1", "write_file", {"path": "a.txt", "content": "x"})
-        refused = await runtime.runner.call(write, authority, CallContext(session))
+        refused = await runtime.runner.call(write, authority, ToolContext(session))
         assert refused.failure is not None
         assert (refused.failure.error_code, refused.failure.mode) == ("MODE_DENIED", "chat")
         # An operator who names a mode for one call at the command line means that mode.
-        chosen = CallContext(session, follows_session=False)
+        chosen = ToolContext(session, follows_session=False)
         write = ToolCall("c2", "write_file", {"path": "a.txt", "content": "x"})
         assert (await runtime.runner.call(write, authority, chosen)).ok
     finally:
@@ -464,7 +464,7 @@ async def test_where_nothing_was_tightened_a_call_costs_no_statement_more(
             statements.clear()
             for tool, arguments in (("read_file", {"path": "a.txt"}), ("list_files", {})):
                 call = ToolCall(f"{tool}{number}", tool, arguments)
-                assert (await runner.call(call, authority, CallContext(session))).ok
+                assert (await runner.call(call, authority, ToolContext(session))).ok
             spent.append([each.split()[0] for each in statements])
         # Each has entered the Authority with its first calls.
         assert spent[2] == spent[3]
@@ -593,7 +593,7 @@ async def test_a_server_that_was_replaced_is_not_started_again_by_a_turn_of_befo
         await mcp.inspect("bad")
         await mcp.allow("bad", "echo")
         call = ToolCall("late", "bad__echo", {"text": "x"})
-        late = await mcp.runtime.runner.call(call, authority, CallContext(mcp.session_id))
+        late = await mcp.runtime.runner.call(call, authority, ToolContext(mcp.session_id))
         assert late.failure is not None
         assert late.failure.error_code == "TOOL_NOT_AVAILABLE"
         assert (await mcp.call("bad__echo", text="x")).ok
@@ -620,7 +620,7 @@ async def test_a_server_that_another_process_closes_gets_no_further_call_of_the_
     ) as mcp:
         await mcp.ready("well")
         authority = await mcp.runtime.authority(ToolMode.coding)
-        context = CallContext(mcp.session_id)
+        context = ToolContext(mcp.session_id)
         first = ToolCall("first", "bad__echo", {"text": "x"})
         assert (await mcp.runtime.runner.call(first, authority, context)).ok
         other = open_store(store_config)

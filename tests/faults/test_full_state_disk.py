@@ -171,7 +171,7 @@ async def test_where_the_earlier_content_cannot_be_kept_nothing_is_changed(tmp_p
             assert "nothing was changed" in result.failure.message
             assert file.read_text() == old
             assert sorted(path.name for path in bench.root.iterdir()) == ["a.txt"]
-        assert not list(disk.path.rglob("*.part"))
+        assert not list(disk.path.rglob("*.interlock-new"))
         disk.free() if fault == "full" else disk.give_names_back()
         await bench.ok("write_file", path="a.txt", content="new\n")
         assert file.read_text() == "new\n"

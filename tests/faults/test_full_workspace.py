@@ -94,7 +94,7 @@ async def test_a_command_whose_output_cannot_be_kept_is_told_so(sqlite_store, tm
     session = await sqlite_store.sessions.create(opened_by="test")
     with small_disk(tmp_path / "state2", size="256k", inodes=100) as disk:
         bench = ToolHarness(sqlite_store, session.id, tmp_path)
-        bench.outputs._folder = disk.path / "outputs"
+        bench.outputs.files.directory = disk.path / "outputs"
         await bench.open_sandbox()
         disk.use_up_names()
         result = await bench.call("bash", cmd="echo hello > ran.txt")

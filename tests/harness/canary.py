@@ -15,14 +15,13 @@ from interlock.config.settings import load_settings
 from interlock.core.logging import log_to_stderr
 from interlock.db.backup_and_restore import create_backup
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
 from interlock.log.hash_chain import new_event_id
 from interlock.log.read import LOG_START, read_all
 from interlock.log.tree import event_json
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.backend_selection import BackendSelection, backend_factories
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool
+from interlock.tools.tool import BaseTool, ToolContext
 from interlock.wiring import open_runtime, store_config
 from tests.canary.canaries import Canaries
 from tests.canary.hunting import Sighting, files_below, hunt, tables_of
@@ -83,7 +82,7 @@ class CanaryHarness:
         result = await self.runtime.runner.call(
             ToolCall(f"call_{new_event_id()[-12:]}", name, given),
             await self.runtime.authority(ToolMode.coding),
-            CallContext(
+            ToolContext(
                 self.session_id, report_progress=lambda text: self.heard(f"progress of {place}", text)
             ),
         )

@@ -12,12 +12,12 @@ from typing import Any
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.mcp_administration import AddServerRequest, ClassifyRequest
-from interlock.gates.runner import CallContext
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.sandbox.backend_selection import BackendSelection
 from interlock.sandbox.jobs import SandboxBackend
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 from interlock.wiring.agents import AgentRuntime
 from tests.harness.runtime import RuntimeHarness, open_agent_runtime_here, set_environment
 
@@ -73,7 +73,7 @@ class McpHarness(RuntimeHarness):
         self._calls += 1
         call = ToolCall(f"c{self._calls}", tool, arguments, timeout_seconds=seconds)
         authority = await self.runtime.authority(mode)
-        context = CallContext(self.session_id, report_progress=self.progress.append)
+        context = ToolContext(self.session_id, report_progress=self.progress.append)
         return await self.runtime.runner.call(call, authority, context)
 
     async def exposed(self, mode: ToolMode = ToolMode.coding) -> set[str]:

@@ -2,7 +2,7 @@
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.read import iter_stream
 from interlock.log.tree import build_tree
 from interlock.policy.authority import compile_authority
@@ -12,6 +12,7 @@ from interlock.questions.service import QuestionService
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.ask_user import AskUserTool
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import ToolContext
 from tests.harness.store import StoreHarness
 
 SECRET = "sk-known-secret-value"
@@ -41,7 +42,7 @@ class QuestionHarness:
     async def call(self, arguments=CONFIRMATION, **context):
         self.calls += 1
         call = ToolCall(f"call_{self.calls}", "ui.ask_user", arguments)
-        return await self.runner.call(call, self.authority, CallContext(self.session_id, **context))
+        return await self.runner.call(call, self.authority, ToolContext(self.session_id, **context))
 
     async def ask(self, arguments=CONFIRMATION, **context):
         result = await self.call(arguments, **context)

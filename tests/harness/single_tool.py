@@ -2,13 +2,14 @@
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.read import iter_stream
 from interlock.log.tree import payload_of
 from interlock.policy.authority import compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import ToolContext
 from tests.harness.store import StoreHarness
 from tests.harness.tools import DeclaredTool
 
@@ -31,7 +32,7 @@ class SingleToolHarness:
         return await self.runner.call(
             ToolCall("call_1", name or self.tool.name, arguments, timeout_seconds),
             self.authority,
-            CallContext(self.session_id, **context),
+            ToolContext(self.session_id, **context),
         )
 
     def events(self) -> list[tuple[str, dict]]:

@@ -8,7 +8,7 @@ import pytest
 from interlock.config.image import ImageEndpoint
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.read import iter_stream
 from interlock.log.tree import payload_of
 from interlock.policy.authority import Authority, AuthorityCache
@@ -29,6 +29,7 @@ from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 from interlock.tools.shell.output_spool import OutputSpool
 from interlock.tools.shell.tool import ShellServices
+from interlock.tools.tool import ToolContext
 from interlock.wiring import build_registry, capabilities
 from tests.harness.store import StoreHarness
 
@@ -119,7 +120,7 @@ class ToolHarness:
         return await self.runner.call(
             ToolCall(f"call_{self._count}", name, {**(arguments or {}), **more}, timeout),
             self.authority(),
-            CallContext(session or self.session_id, report_progress=self.progress.append),
+            ToolContext(session or self.session_id, report_progress=self.progress.append),
         )
 
     async def ok(self, name: str, arguments: dict | None = None, **more) -> ToolResult:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from interlock.config.modes import ALL_MODES
-from interlock.gates.gate import CallContext, ClearedCall, Refusal, ToolCall, judge
+from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
 from interlock.policy.authority import Authority
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
@@ -111,7 +111,7 @@ class DeclaredTool(UndeclaredTool):
 
 def judge_call(call: ToolCall, authority: Authority, registry: ToolRegistry) -> ClearedCall | Refusal:
     """The gate's judgement, for tests with and without an event loop of their own."""
-    return _ELSEWHERE.submit(asyncio.run, judge(call, authority, registry, CallContext("s"))).result()
+    return _ELSEWHERE.submit(asyncio.run, judge(call, authority, registry, ToolContext("s"))).result()
 
 
 def file_reader() -> DeclaredTool:

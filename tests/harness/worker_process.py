@@ -19,7 +19,7 @@ from interlock.db.database import Database, StoreConfig, open_database
 from interlock.db.leases import Lease
 from interlock.db.process_liveness import ProcessLocks
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import SessionRenamed
 from interlock.log.writer import EventLog
 from interlock.policy.authority import compile_authority
@@ -28,7 +28,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.runtime.task_handler import DoneOutcome, TaskOutcome, WaitingOutcome
 from interlock.runtime.task_rows import Task
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.tool import Effect, PolicySwitch
+from interlock.tools.tool import Effect, PolicySwitch, ToolContext
 from interlock.wiring.projections import PROJECTIONS
 from tests.harness.tasks import TaskHarness
 from tests.harness.tools import DeclaredTool
@@ -81,7 +81,7 @@ class MessageDrivenHandler:
         registry.register(DeclaredTool("writer", effect=Effect.write, switches=switches, run=run))
         authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
         runner = ToolRunner(registry, self._shop.store.log, Redactor())
-        context = CallContext(task.session_id, task.scope, lease.token)
+        context = ToolContext(task.session_id, task.scope, lease.token)
         await runner.call(ToolCall("call_1", "writer", "{}"), authority, context)
         return DoneOutcome()
 

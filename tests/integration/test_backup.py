@@ -245,4 +245,4 @@ async def test_a_backup_never_overwrites_a_file_and_is_private(sqlite_store, tmp
         create_backup(sqlite_store.database, tmp_path / "b.zip")
     with pytest.raises(UserError, match="cannot be written"):
         create_backup(sqlite_store.database, tmp_path / "no" / "such" / "b.zip")
-    assert [path.name for path in tmp_path.glob("*.part")] == []
+    assert [path.name for path in tmp_path.glob("*.interlock-new")] == []

@@ -25,13 +25,14 @@ from interlock.core.errors import (
 )
 from interlock.db.database import StoreConfig, open_database
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import SessionRenamed
 from interlock.log.stream_appender import NO_SCOPE
 from interlock.policy.authority import compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import ToolContext
 from tests.harness.store import open_store
 from tests.harness.tools import DeclaredTool
 
@@ -178,7 +179,7 @@ async def call_through(store, session_id: str, tool: DeclaredTool) -> None:
     registry.register(tool)
     authority = compile_authority(registry, AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, store.log, Redactor())
-    await runner.call(ToolCall("c", tool.name, "{}"), authority, CallContext(session_id))
+    await runner.call(ToolCall("c", tool.name, "{}"), authority, ToolContext(session_id))
 
 
 @root_only

@@ -9,14 +9,16 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.core.errors import AuditUnavailable, ErrorCode, SessionFenced, StoreError, ToolError
 from interlock.gates.recovery import record_interrupted_calls
+from interlock.gates.sanitize import sanitize_result
 from interlock.log.stream_appender import EventScope
 from interlock.log.writer import TaskAppender
 from interlock.policy.authority import compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.policy.policy_fields import ToolPolicy
-from interlock.redaction.redactor import MARK
+from interlock.redaction.redactor import MARK, Redactor
+from interlock.tools.paging import LinePage, PageText
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import Effect, PolicySwitch
+from interlock.tools.tool import Effect, PolicySwitch, ToolLimits
 from tests.harness.log_capture import capture_logs
 from tests.harness.single_tool import SECRET
 from tests.harness.tools import DeclaredTool, file_reader
@@ -245,21 +247,29 @@ async def test_long_output_is_cut_and_told(make_harness):
     assert loud.events()[-1][1]["truncated_lines"] is True
 
 
-async def test_what_a_call_asked_for_is_shown_up_to_the_read_limit(make_harness):
-    """A result may carry the bytes that its call asked for; what it claims beyond the read limit is cut."""
-    given = [(100, 200), (100, 0), (400_000, 10**9), (2, 1)]
-    left = iter(given)
+async def test_a_page_is_shown_as_its_pager_made_it_and_text_made_from_it_is_not(make_harness):
+    """A pager redacts before it cuts, so the runner does neither to a page again."""
+    page = PageText("x\n" * 100)
+    results = iter([ToolResult(stdout=page, stderr="y" * 99), ToolResult(stdout=f"{page}{SECRET}")])
+    loud = make_harness(
+        DeclaredTool(run=lambda _a, _c: next(results)), max_output_lines=3, max_output_bytes=20
+    )
+    paged, other = await loud.call(), await loud.call()
+    assert (paged.stdout, paged.stderr, paged.truncated_lines) == (page, "y" * 20, False)
+    assert type(paged.stdout) is str
+    assert (other.stdout, other.truncated_lines, other.redacted) == ("x\n" * 3, True, True)
 
-    def answer(_arguments, _context):
-        lines, asked = next(left)
-        return ToolResult(stdout="x\n" * lines, stderr="y" * 99, asked_bytes=asked)
 
-    loud = make_harness(DeclaredTool(run=answer), max_output_lines=3, max_output_bytes=20)
-    more, usual, beyond, less = [await loud.call() for _ in given]
-    assert (more.stdout, more.stderr, more.truncated_lines) == ("x\n" * 100, "y" * 20, False)
-    assert (usual.stdout, usual.truncated_lines) == ("x\n" * 3, True)
-    assert (len(beyond.stdout), beyond.truncated_bytes) == (524288, True)
-    assert less.stdout == "x\n" * 2
+async def test_the_text_of_a_page_is_redacted_once(monkeypatch):
+    redactor, seen = Redactor([SECRET]), []
+    checked = redactor.checked
+    monkeypatch.setattr(redactor, "checked", lambda value: (seen.append(str(value)), checked(value))[1])
+    limits = ToolLimits(100, 100, 10, 100, 1.0, 1.0)
+    page = LinePage(limits, redactor)
+    page.add(f"before {SECRET} behind")
+    result = sanitize_result(ToolResult(stdout=page.text, stderr=SECRET), limits, redactor)
+    assert (result.stdout, result.stderr) == (f"before {MARK} behind\n", MARK)
+    assert "behind" not in str(seen)
 
 
 async def test_long_arguments_are_cut_in_the_log_and_not_for_the_tool(make_harness):

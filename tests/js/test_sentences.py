@@ -32,7 +32,8 @@ from interlock.config.image import image_endpoint
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.config.protected_names import PROTECTED_NAMES
 from interlock.core.errors import ErrorClass, ErrorCode
-from interlock.gates.gate import CallContext, ToolCall, judge, task_cancelled_refusal
+from interlock.gates import failures
+from interlock.gates.gate import ToolCall, judge
 from interlock.gates.mcp_administration import McpAdministration
 from interlock.gateway.auth import REASONS
 from interlock.policy.authority import compile_authority
@@ -57,6 +58,7 @@ from interlock.tools.mcp.launch import LaunchCeiling, _not_run
 from interlock.tools.mcp.pool import library_missing
 from interlock.tools.mcp.service import McpService
 from interlock.tools.mcp.tool import _review_hint
+from interlock.tools.tool import ToolContext
 from interlock.wiring import authority_inputs, build_registry
 from tests.harness.nodejs import evaluate_in_node
 from tests.unit.gates.test_foreign_tools import Foreign
@@ -183,7 +185,7 @@ def test_every_refusal_by_the_gate_has_its_chinese(registry):
 
     async def refusals():
         for name, authority in [("x", none), ("x", some), ("write_fil", some), ("mcp__s__listed", some)]:
-            refusal = await judge(ToolCall("c", name, {}), authority, registry, CallContext("s"))
+            refusal = await judge(ToolCall("c", name, {}), authority, registry, ToolContext("s"))
             yield from_refusal(refusal)
 
     def from_refusal(refusal):
@@ -204,8 +206,8 @@ def test_every_answer_to_a_call_without_a_result_has_its_chinese():
     ]
     sentences = [json.loads(answer)[field] for answer in answers for field in ("message", "next_action")]
     authority = compile_authority(build_registry(), AuthorityInputs(mode=ToolMode.coding))
-    refusal = task_cancelled_refusal(ToolCall("c", "bash", {}), "bash", authority)
-    sentences += [refusal.failure.message, refusal.failure.next_action, NO_WORDS]
+    failure = failures.task_cancelled("bash", authority)
+    sentences += [failure.message, failure.next_action, NO_WORDS]
     assert _remaining(sentences) == {}
 
 

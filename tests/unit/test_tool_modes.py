@@ -11,7 +11,7 @@ import pytest
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.config.session import SessionSettings
 from interlock.gates.gate import Refusal, ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.log.kinds import ToolCallDenied
 from interlock.log.read import read_stream
 from interlock.policy.authority import AuthorityCache
@@ -21,7 +21,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.current_time import CurrentTimeTool
 from interlock.tools.builtins.memory_search import MemorySearchTool
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.tool import BaseTool
+from interlock.tools.tool import BaseTool, ToolContext
 from interlock.wiring import build_registry
 from tests.harness.log_capture import capture_logs
 from tests.harness.store import StoreHarness
@@ -151,7 +151,7 @@ async def test_fail_closed_default_tool_not_executable(registry, mode, sqlite_st
     session = await sqlite_store.sessions.create(opened_by="test")
     authority = AuthorityCache(registry).get(AuthorityInputs(mode=mode, open_modes=frozenset(ToolMode)))
     runner = ToolRunner(registry, sqlite_store.log, Redactor())
-    result = await runner.call(ToolCall("c", "undeclared", "{}"), authority, CallContext(session.id))
+    result = await runner.call(ToolCall("c", "undeclared", "{}"), authority, ToolContext(session.id))
     assert result.as_dict()["error_code"] == "MODE_DENIED"
 
 
@@ -188,7 +188,7 @@ async def test_execute_tool_returns_mode_denied_dict(registry, sqlite_store):
     session = await sqlite_store.sessions.create(opened_by="test")
     authority = AuthorityCache(registry).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, sqlite_store.log, Redactor())
-    result = await runner.call(ToolCall("c", "read_file", "{}"), authority, CallContext(session.id))
+    result = await runner.call(ToolCall("c", "read_file", "{}"), authority, ToolContext(session.id))
     told = result.as_dict()
     assert (told["ok"], told["error_code"]) == (False, "MODE_DENIED")
     assert (told["tool_name"], told["mode"]) == ("read_file", "chat_safe")
@@ -198,7 +198,7 @@ async def test_tool_denied_event_fields_complete(registry, sqlite_store):
     session = await sqlite_store.sessions.create(opened_by="test")
     authority = AuthorityCache(registry).get(AuthorityInputs(mode=ToolMode.chat_safe))
     runner = ToolRunner(registry, sqlite_store.log, Redactor())
-    await runner.call(ToolCall("call_9", "read_file", "{}"), authority, CallContext(session.id))
+    await runner.call(ToolCall("call_9", "read_file", "{}"), authority, ToolContext(session.id))
     with sqlite_store.database.reading() as connection:
         event = read_stream(connection, session.id)[-1].event()
     assert isinstance(event, ToolCallDenied)
@@ -298,7 +298,7 @@ async def test_no_false_warning_on_normal_execution(registry, sqlite_store):
         mode = await sqlite_store.sessions.get_mode(session.id)
         authority = AuthorityCache(registry).get(AuthorityInputs(mode=mode))
         runner = ToolRunner(registry, sqlite_store.log, Redactor())
-        result = await runner.call(ToolCall("c", "current_time", "{}"), authority, CallContext(session.id))
+        result = await runner.call(ToolCall("c", "current_time", "{}"), authority, ToolContext(session.id))
     assert result.ok
     assert [entry for entry in logs if entry["log_level"] != "info"] == []
 

@@ -19,7 +19,7 @@ from interlock.config.limits import TaskLimitSettings
 from interlock.config.modes import ToolMode
 from interlock.core.aio import cancel_and_wait
 from interlock.db.database import Database
-from interlock.gates.gate import CallContext, ToolCall
+from interlock.gates.gate import ToolCall
 from interlock.gates.runner import ToolRunner
 from interlock.log.writer import EventLog
 from interlock.models.provider import (
@@ -34,6 +34,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Role
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 
 NO_WORDS = "I could not do this: the calls that it needs were denied, as shown above."
 
@@ -163,7 +164,7 @@ class AgentLoop:
         task.recorder.record_results(results)
         return results
 
-    async def _execute_tool(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
+    async def _execute_tool(self, call: ToolCall, authority: Authority, context: ToolContext) -> ToolResult:
         """The loop's only way to run a tool, through the gate."""
         return await self._services.runner.call(call, authority, context)
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.memory.note_directory import read_bounded
+from interlock.core.files import open_beneath, read_bounded
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -63,7 +63,7 @@ def list_names(folder: int) -> list[str]:
 def read_regular_file(folder: int, name: str, limit_bytes: int) -> RegularFile | None:
     """The beginning of a file in that directory; None if missing, `InvalidFile` if not a regular file."""
     try:
-        descriptor = os.open(name, _FILE, dir_fd=folder)
+        descriptor = open_beneath(folder, name, _FILE)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -22,7 +22,6 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import StoreError
 from interlock.core.logging import StructuredLogger
 from interlock.core.token_usage import NO_USAGE, TokenUsage
-from interlock.gates.gate import CallContext
 from interlock.log import task_events
 from interlock.log.event import Event
 from interlock.log.hash_chain import new_event_id
@@ -32,6 +31,7 @@ from interlock.models.provider import FinishReason, ModelError, ModelReply
 from interlock.policy.authority import Authority
 from interlock.sessions.manager import SessionManager
 from interlock.sessions.models import Message, Role
+from interlock.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from interlock.sessions.storable_message import StorableMessage
@@ -132,7 +132,7 @@ class TaskRecorder:
 
     def _turn_scope(self, scope: EventScope, authority: Authority) -> TurnScope:
         given = self._assignment
-        context = CallContext(
+        context = ToolContext(
             self._session_id,
             scope,
             given.lease_token,

@@ -33,7 +33,7 @@ from interlock.agent.limits import LimitStop, ModelHint
 from interlock.agent.placeholder_results import ENDED_BEFORE, REFUSED_OFTEN, not_run_result, stopped_result
 from interlock.core.aio import cancel_and_wait
 from interlock.core.errors import ToolError
-from interlock.gates.gate import CallContext, ToolCall
+from interlock.gates.gate import ToolCall
 from interlock.gates.runner import ToolRunner
 from interlock.log.event import Event
 from interlock.log.stream_appender import EventDraft, EventScope
@@ -42,10 +42,11 @@ from interlock.policy.authority import Authority
 from interlock.redaction.redactor import Redactor
 from interlock.sessions.models import Message, Role
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 
 MAX_PARALLEL_CALLS = 8
 
-ExecuteTool = Callable[[ToolCall, Authority, CallContext], Awaitable[ToolResult]]
+ExecuteTool = Callable[[ToolCall, Authority, ToolContext], Awaitable[ToolResult]]
 
 
 class HoldResult(Protocol):
@@ -59,7 +60,7 @@ class TurnScope:
     """The authority under which a turn's calls run, and their session, lease and place in the log."""
 
     authority: Authority
-    context: CallContext
+    context: ToolContext
 
 
 @dataclass(frozen=True, slots=True)

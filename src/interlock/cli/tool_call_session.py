@@ -17,13 +17,14 @@ from interlock.cli.runtime import open_cli_runtime
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.core.threads import DaemonThreadPool
-from interlock.gates.gate import CallContext, ToolCall
+from interlock.gates.gate import ToolCall
 from interlock.gates.sanitize import redact_failure
 from interlock.log.hash_chain import new_event_id
 from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.sessions.models import TOOL_CALL
 from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
@@ -54,7 +55,7 @@ class ToolCallSession:
             mode, someone_can_answer=self._ask, switching=ModeSwitching(ModeSwitchMethod.command)
         )
         call = ToolCall(f"call_{new_event_id()[-12:]}", name, arguments, seconds)
-        context = CallContext(
+        context = ToolContext(
             self.session_id,
             report_progress=lambda text: note(f"progress  {text}"),
             follows_session=self._mode is None,
@@ -65,7 +66,7 @@ class ToolCallSession:
     def without_secrets(self, refused: ToolFailure) -> ToolResult:
         """The redacted result for a line that is not a valid call."""
         failure, redacted = redact_failure(refused, self._runtime.redactor)
-        return ToolResult(exit_code=1, failure=failure, redacted=redacted)
+        return ToolResult.failed(failure, redacted=redacted)
 
     def with_read_first_hint(
         self, done: CompletedToolCall, arguments: str, options: list[str]

@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 
 from interlock.core.errors import StoreCorrupt, StoreTooNew, UserError
+from interlock.core.files import durable_file, fsync_path
 from interlock.core.text import escape_control_characters
 from interlock.db.database import (
     SCHEMA_REVISION,
@@ -82,25 +83,16 @@ def create_backup(database: Database, target: Path) -> list[TableManifest]:
     """Write a consistent backup while others may write; it appears whole or not at all."""
     if target.exists():
         raise UserError(f"{target} already exists; a backup never overwrites a file")
-    part = target.with_name(f"{target.name}.part")
     try:
-        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with (
+            durable_file(target) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+            database.reading() as db,
+        ):
+            entries = [_write_table(archive, db, *table) for table in _kept_tables(db).items()]
+            archive.writestr(MANIFEST, orjson.dumps(_manifest(entries)))
     except OSError as error:
-        raise UserError(f"{part} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, database.reading() as db:
-                entries = [_write_table(archive, db, *table) for table in _kept_tables(db).items()]
-                archive.writestr(MANIFEST, orjson.dumps(_manifest(entries)))
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
         raise UserError(f"{target} cannot be written: {error.strerror}") from None
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
     return entries
 
 
@@ -229,11 +221,7 @@ def _put_in_place(config: StoreConfig, fresh: Path) -> Path | None:
         kept = config.path.with_name(f"{config.path.stem}-replaced-{stamp}.db")
         os.link(config.path, kept)
     fresh.replace(config.path)
-    folder = os.open(config.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    fsync_path(config.path.parent)
     return kept
 
 

@@ -12,14 +12,14 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import load_settings
 from interlock.core.errors import ConfigurationError
 from interlock.embed.function_tools import reject_single_string
-from interlock.gates.gate import CallContext, ToolCall
+from interlock.gates.gate import ToolCall
 from interlock.log.hash_chain import new_event_id
 from interlock.log.verify.event_log import VerificationReport
 from interlock.policy.authority import Authority
 from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool
+from interlock.tools.tool import BaseTool, ToolContext
 from interlock.wiring import (
     NO_SANDBOX,
     Runtime,
@@ -146,7 +146,7 @@ class GatedSession:
         A refusal or a failure raises nothing: `result.ok` is false, and `result.failure` says why.
         """
         call = ToolCall(f"call_{new_event_id()[-12:]}", name, arguments or {}, timeout_seconds)
-        return await self._runtime.runner.call(call, await self.authority(), CallContext(self.id))
+        return await self._runtime.runner.call(call, await self.authority(), ToolContext(self.id))
 
     async def undo(self) -> UndoReport:
         """Undo this session's file changes. Files changed since are skipped, with the reason."""

@@ -1,6 +1,5 @@
 """Builds the events of a call: its intent, its outcome and its refusal."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -28,18 +27,10 @@ MAX_RECORDED_COMMAND_CHARS = 100_000
 _COMMANDS = frozenset({Effect.exec, Effect.special})
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
-    """A result that is ready to be shown, and its latency for the log."""
-
-    result: ToolResult
-    latency_ms: float
-
-
 def intent_event(cleared: ClearedCall, arguments: Redacted, seal: str) -> Event:
     """`arguments` are the redacted ones; `seal` authenticates the unredacted ones."""
     return ToolCallStarted(
-        call_id=cleared.call_id,
+        call_id=cleared.context.call_id,
         tool_name=cleared.tool.name,
         mode=cleared.authority.mode.value,
         authority_digest=cleared.authority.digest,
@@ -47,23 +38,22 @@ def intent_event(cleared: ClearedCall, arguments: Redacted, seal: str) -> Event:
         requested_name=cleared.requested_name,
         arguments=_shortened(arguments.value, _most_chars(cleared.tool)),
         effect=cleared.tool.effect.value,
-        timeout_seconds=cleared.timeout_seconds,
+        timeout_seconds=cleared.context.timeout_seconds,
         sandbox=cleared.authority.profile.sandbox,
         arguments_seal=seal,
     )
 
 
-def outcome_event(cleared: ClearedCall, outcome: CallOutcome, *, in_turn: bool) -> Event:
-    """`in_turn`: the result is a message of the transcript."""
-    result = outcome.result
+def outcome_event(cleared: ClearedCall, result: ToolResult, latency_ms: float) -> Event:
+    """`result` is ready to be shown. In a turn, it is a message of the transcript."""
     fields: dict[str, Any] = {
-        "result": result.as_dict() if in_turn else None,
-        "call_id": cleared.call_id,
+        "result": result.as_dict() if cleared.context.appender is not None else None,
+        "call_id": cleared.context.call_id,
         "tool_name": cleared.tool.name,
         "mode": cleared.authority.mode.value,
         "authority_digest": cleared.authority.digest,
         "redacted": result.redacted,
-        "latency_ms": outcome.latency_ms,
+        "latency_ms": latency_ms,
     }
     if result.failure is not None:
         fields |= _failure_fields(result.failure)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from interlock.config.modes import ToolMode
-from interlock.gates.gate import CallContext, Refusal, ToolCall, judge
+from interlock.gates.gate import Refusal, ToolCall, judge
 from interlock.policy.authority import Authority
 from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy
@@ -21,7 +21,7 @@ from interlock.policy.verdict import (
 )
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
-from interlock.tools.tool import BaseTool
+from interlock.tools.tool import BaseTool, ToolContext
 
 Authorities = Mapping[ToolMode, Authority]
 
@@ -128,7 +128,7 @@ async def explain_call(
     if args is None and isinstance(verdict, AllowedTool):
         return answer
     call = ToolCall("explain", tool, args or "{}")
-    judged = await judge(call, authority, registry, CallContext(session_id))
+    judged = await judge(call, authority, registry, ToolContext(session_id))
     return answer | _refused(judged) if isinstance(judged, Refusal) else answer
 
 

@@ -1,23 +1,21 @@
 """The execution gate: a call is cleared, or refused with a code, a class, a reason and the next step."""
 
 import asyncio
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Final
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
-from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
-from interlock.log.writer import TaskAppender
+from interlock.gates import failures
 from interlock.policy.authority import Authority
 from interlock.policy.verdict import AllowedTool, DeniedTool, PolicyLayer
 from interlock.tools.arguments import decode_arguments
 from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.threads import CancelSignal
-from interlock.tools.tool import BaseTool, TimeLimit, ToolContext
+from interlock.tools.tool import BaseTool, Effect, TimeLimit, ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +42,6 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class CallContext:
-    """The caller's session, and the position of the call in the log."""
-
-    session_id: str
-    scope: EventScope = NO_SCOPE
-    lease_token: int | None = None
-    # The name of the agent that calls, if it is one.
-    agent: str = ""
-    report_progress: Callable[[str], None] = lambda _text: None
-    # Checked right before an irreversible effect: whether the session's lease is still held.
-    is_held: Callable[[], bool] = lambda: True
-    # False: a person at the command line chose the mode of this call, whatever the session's is.
-    follows_session: bool = True
-    # The appends of the caller's task. Without it, a call belongs to no turn.
-    appender: TaskAppender | None = None
-    # Called with the outcome's event when it is on disk.
-    outcome_recorded: Callable[[EventDraft], None] = lambda _draft: None
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """The call will not run; `layer` denied it. `redacted`: the failure's text has masks already."""
 
@@ -73,7 +51,7 @@ class Refusal:
     redacted: bool = False
 
     def result(self) -> ToolResult:
-        return ToolResult(exit_code=1, failure=self.failure, redacted=self.redacted)
+        return ToolResult.failed(self.failure, redacted=self.redacted)
 
 
 _log = StructuredLogger(__name__)
@@ -85,7 +63,6 @@ _GATE_SEAL: Final = object()
 class ClearedCall:
     """A call that passed every judgement. Only this module can make one, and only it can be executed."""
 
-    call_id: str
     requested_name: str
     tool: BaseTool
     arguments: Mapping[str, Any]
@@ -100,15 +77,17 @@ class ClearedCall:
             raise TypeError("only the gate can create a cleared call")
 
     @property
-    def timeout_seconds(self) -> float:
-        return self.time_limit.seconds
+    def read_at_once(self) -> ToolResult | None:
+        """The result, if the tool only reads and had it at once: nothing is left to execute."""
+        is_result = isinstance(self.prepared, ToolResult)
+        return self.prepared if is_result and self.tool.effect is Effect.read else None
 
 
 def judge_tool(call: ToolCall, authority: Authority) -> AllowedTool | Refusal:
     """Resolve the name and judge the tool, whatever its arguments."""
     match authority.verdict(call.name):
         case None:
-            return _not_found(call, authority)
+            return Refusal(failures.not_found(call.name, authority), call.name, PolicyLayer.declaration)
         case DeniedTool(tool_name=tool_name, layer=layer):
             return Refusal(authority.failures[tool_name], call.name, layer)
         case AllowedTool() as allowed:
@@ -116,7 +95,7 @@ def judge_tool(call: ToolCall, authority: Authority) -> AllowedTool | Refusal:
 
 
 async def judge(
-    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: CallContext
+    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: ToolContext
 ) -> ClearedCall | Refusal:
     """Judge the tool, validate the arguments, let the tool judge and prepare them: in that order."""
     judged = judge_tool(call, authority)
@@ -124,60 +103,45 @@ async def judge(
         return judged
     entry = authority.entries[judged.tool_name]
     if registry.get(judged.tool_name) is not entry:
-        return tool_changed_refusal(call, judged.tool_name, authority)
+        failure = failures.tool_changed(judged.tool_name, authority)
+        return Refusal(failure, call.name, PolicyLayer.capability)
     if not registry.check_mode(judged.tool_name, authority.mode):
-        return _mode_closed_refusal(call, judged.tool_name, authority)
+        failure = failures.mode_closed(judged.tool_name, authority)
+        return Refusal(failure, call.name, PolicyLayer.override)
     return await _judge_arguments(call, authority, entry, caller)
 
 
 async def _judge_arguments(
-    call: ToolCall, authority: Authority, entry: RegisteredTool, caller: CallContext
+    call: ToolCall, authority: Authority, entry: RegisteredTool, caller: ToolContext
 ) -> ClearedCall | Refusal:
     tool = entry.tool
-    context = ToolContext(
-        session_id=caller.session_id,
-        call_id=call.call_id,
-        mode=authority.mode,
-        limits=authority.limits,
-        profile=authority.profile,
-        policy=authority.policy,
-        authority_digest=authority.digest,
-        report_progress=caller.report_progress,
-        scope=caller.scope,
-        lease_token=caller.lease_token,
-        agent=caller.agent,
-        cancel=CancelSignal(caller.is_held),
-    )
     try:
         given = call.decoded()
         arguments = entry.parser.parse(given)
         limit = _time_limit(call, tool, arguments, authority)
-        prepared = tool.prepare_at_once(arguments, context)
-        if prepared is None:
-            async with asyncio.timeout(min(limit.seconds, authority.limits.timeout_seconds)):
-                prepared = await tool.prepare(arguments, context)
+        context = replace(
+            caller,
+            call_id=call.call_id,
+            mode=authority.mode,
+            limits=authority.limits,
+            profile=authority.profile,
+            policy=authority.policy,
+            authority_digest=authority.digest,
+            timeout_seconds=limit.seconds,
+            cancel=CancelSignal(caller.is_held),
+        )
+        async with asyncio.timeout(min(limit.seconds, authority.limits.timeout_seconds)):
+            prepared = await tool.prepare(arguments, context)
     except ToolError as error:
         objection = error
     except TimeoutError:
-        objection = ToolError(
-            ErrorCode.TIMEOUT,
-            "the request could not be checked in time; nothing was done",
-            "Request something else, or tell the user that the disk does not respond.",
-        )
+        objection = failures.judgement_timed_out()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool that cannot judge its arguments must not run
         _log.error("tool_could_not_judge", tool_name=tool.name, call_id=call.call_id, exc_info=error)
-        objection = ToolError(
-            ErrorCode.EXECUTION_ERROR,
-            f"it could not check these arguments ({type(error).__name__})",
-            "Try other arguments, or tell the user that the tool is broken.",
-        )
+        objection = failures.judgement_failed(error)
     else:
-        return ClearedCall(
-            *(call.call_id, call.name, tool, given, prepared, limit, authority, context),
-            _GATE_SEAL,
-        )
-    failure = _failure(objection.error_code, tool.name, authority, objection.message, objection.next_action)
-    failure = replace(failure, is_an_answer=objection.is_an_answer)
+        return ClearedCall(call.name, tool, given, prepared, limit, authority, context, _GATE_SEAL)
+    failure = failures.tool_error_failure(tool.name, authority, objection)
     return Refusal(failure, call.name, PolicyLayer.arguments, redacted=objection.redacted)
 
 
@@ -193,42 +157,3 @@ def _time_limit(call: ToolCall, tool: BaseTool, arguments: Any, authority: Autho
             )
         limit = replace(limit, seconds=call.timeout_seconds)
     return replace(limit, seconds=min(limit.seconds, authority.limits.max_timeout_seconds))
-
-
-def _not_found(call: ToolCall, authority: Authority) -> Refusal:
-    near = difflib.get_close_matches(call.name, authority.exposed, n=1)
-    offered = ", ".join(authority.exposed) or "none"
-    step = f"Did you mean {near[0]}?" if near else f"The tools of this conversation are: {offered}."
-    message = f"there is no tool named '{call.name[:64]}'"
-    failure = _failure(ErrorCode.TOOL_NOT_FOUND, call.name[:64], authority, message, step)
-    return Refusal(failure, call.name, PolicyLayer.declaration)
-
-
-def tool_changed_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
-    """The tool is not the one that this Authority allowed: tools of MCP servers come and go."""
-    message = f"{tool_name} is not available: it has changed since this turn started"
-    step = "Continue without it; the next turn lists the current tools."
-    failure = _failure(ErrorCode.TOOL_NOT_AVAILABLE, tool_name, authority, message, step)
-    return Refusal(failure, call.name, PolicyLayer.capability)
-
-
-def task_cancelled_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
-    """The task is being cancelled: no more calls are started."""
-    message = f"{tool_name} was not run: the task was cancelled"
-    step = "Nothing: the task is being cancelled."
-    failure = _failure(ErrorCode.CANCELLED, tool_name, authority, message, step)
-    return Refusal(failure, call.name, PolicyLayer.task)
-
-
-def _mode_closed_refusal(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
-    """The registry no longer offers it in this mode."""
-    message = f"{tool_name} is not allowed in {authority.mode} mode"
-    step = "This has changed since the turn started. Continue without it."
-    failure = _failure(ErrorCode.MODE_DENIED, tool_name, authority, message, step)
-    return Refusal(failure, call.name, PolicyLayer.override)
-
-
-def _failure(
-    code: ErrorCode, tool_name: str, authority: Authority, message: str, next_action: str
-) -> ToolFailure:
-    return ToolFailure(code, code.error_class, tool_name, authority.mode.value, message, next_action)

@@ -13,13 +13,12 @@ policy.
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from interlock.core.aio import wait_uncancelled
 from interlock.core.errors import (
     AuditUnavailable,
-    ErrorClass,
     ErrorCode,
     PreconditionFailed,
     StoreError,
@@ -29,23 +28,15 @@ from interlock.core.errors import (
 from interlock.core.logging import StructuredLogger
 from interlock.core.text import sanitize_text
 from interlock.core.threads import DaemonThreadPool
+from interlock.gates import failures
 from interlock.gates.authority_ledger import AuthorityLedger
 from interlock.gates.call_events import (
-    CallOutcome,
     intent_event,
     outcome_event,
     recorded_arguments,
     refusal_event,
 )
-from interlock.gates.gate import (
-    CallContext,
-    ClearedCall,
-    Refusal,
-    ToolCall,
-    judge,
-    task_cancelled_refusal,
-    tool_changed_refusal,
-)
+from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.sanitize import redact_failure, sanitize_result
 from interlock.log.event import Event
 from interlock.log.stream_appender import EventDraft, EventScope, WritePrecondition
@@ -72,29 +63,13 @@ _Cancelled = asyncio.CancelledError | None
 class CurrentPolicy(Protocol):
     """The present policy, beside the one that an Authority was compiled from."""
 
-    def condition(self, authority: Authority, context: CallContext) -> WritePrecondition:
+    def condition(self, authority: Authority, context: ToolContext) -> WritePrecondition:
         """True as long as nothing was tightened; raises `PreconditionFailed` if it is known to be."""
         ...
 
-    async def narrowed(self, authority: Authority, context: CallContext) -> Authority | None:
+    async def narrowed(self, authority: Authority, context: ToolContext) -> Authority | None:
         """The stricter of the Authority and the present policy; None if the call's task was cancelled."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _StartedCall:
-    """A call whose intent is durable: it is executed, unless its outcome is already durable too."""
-
-    inside: CallContext
-    answer: CallOutcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Execution:
-    """How an execution ended, and the cancellation that must still be passed on, if there was one."""
-
-    outcome: CallOutcome
-    cancelled: _Cancelled
 
 
 class ToolRunner:
@@ -119,67 +94,57 @@ class ToolRunner:
         self._book = AuthorityLedger(log)
         self._redactor = redactor
 
-    async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
-        judged = await self._judge(call, authority, context)
+    async def call(self, call: ToolCall, authority: Authority, caller: ToolContext) -> ToolResult:
+        began = time.perf_counter()
+        judged = await self._judge(call, authority, caller)
         for _ in range(MAX_JUDGEMENTS):
             if isinstance(judged, Refusal):
-                return await self._refuse(call, judged, authority, context)
+                return await self._refuse(call, judged, authority, caller)
+            intent = self._log.draft(await self._intent(judged), caller.scope)
+            context = replace(judged.context, scope=EventScope(caller.scope.task, intent.id))
             try:
-                begun = await self._begin(judged, context)
+                if judged.read_at_once is not None:
+                    result = self._sanitized(judged, judged.read_at_once)
+                    return await self._record_outcome(judged, context, result, began, intent)
+                await self._record_intent(judged, context, intent)
             except PreconditionFailed:
-                authority, judged = await self._judge_again(call, judged, context)
+                authority, judged = await self._judge_again(call, judged, caller)
             else:
-                return await self._carry_out(judged, begun)
+                return await self._carry_out(judged, context)
         raise AuditUnavailable("the permissions changed too often while the call was checked")
 
     async def _judge(
-        self, call: ToolCall, authority: Authority, context: CallContext
+        self, call: ToolCall, authority: Authority, caller: ToolContext
     ) -> ClearedCall | Refusal:
         await self._enter(authority)
         name = self._safe_name(call)
         named = call if name == call.name else replace(call, name=name)
 
         def report(text: str) -> None:
-            context.report_progress(self._redactor.text(sanitize_text(str(text))))
+            caller.report_progress(self._redactor.text(sanitize_text(str(text))))
 
-        return await judge(named, authority, self._registry, replace(context, report_progress=report))
+        return await judge(named, authority, self._registry, replace(caller, report_progress=report))
 
     async def _judge_again(
-        self, call: ToolCall, cleared: ClearedCall, context: CallContext
+        self, call: ToolCall, cleared: ClearedCall, caller: ToolContext
     ) -> tuple[Authority, ClearedCall | Refusal]:
         """Judge by the present policy too: the call runs only if both allow it and the tool is the same."""
         name = cleared.tool.name
-        authority = await self._present.narrowed(cleared.authority, context) if self._present else None
+        authority = await self._present.narrowed(cleared.authority, caller) if self._present else None
         if authority is None:
-            return cleared.authority, task_cancelled_refusal(call, name, cleared.authority)
-        judged = await self._judge(call, authority, context)
+            failure = failures.task_cancelled(name, cleared.authority)
+            return cleared.authority, Refusal(failure, call.name, PolicyLayer.task)
+        judged = await self._judge(call, authority, caller)
         if isinstance(judged, ClearedCall) and judged.tool is not cleared.tool:
-            judged = tool_changed_refusal(call, name, authority)
+            judged = Refusal(failures.tool_changed(name, authority), call.name, PolicyLayer.capability)
         return authority, judged
 
-    async def _begin(self, cleared: ClearedCall, context: CallContext) -> _StartedCall:
-        answer = self._answer_at_once(cleared)
-        if answer is None:
-            return _StartedCall(await self._record_intent(cleared, context))
-        await self._record_whole(cleared, answer, context)
-        return _StartedCall(context, answer)
-
-    async def _carry_out(self, cleared: ClearedCall, begun: _StartedCall) -> ToolResult:
-        if begun.answer is not None:
-            return begun.answer.result
-        ended = await self._execute(cleared, begun.inside)
-        if ended.outcome.result.question_id is None:
-            await self._record_outcome(cleared, ended.outcome, begun.inside)
-        if ended.cancelled is not None:
-            raise ended.cancelled
-        return ended.outcome.result
-
     async def refuse_call(
-        self, call: ToolCall, failure: ToolFailure, authority: Authority, context: CallContext
+        self, call: ToolCall, failure: ToolFailure, authority: Authority, caller: ToolContext
     ) -> ToolResult:
         """Refuse a call on behalf of its caller; it is recorded like any other outcome."""
         refusal = Refusal(failure, self._safe_name(call), PolicyLayer.arguments)
-        return await self._refuse(call, refusal, authority, context)
+        return await self._refuse(call, refusal, authority, caller)
 
     def only_reads(self, tool_name: str) -> bool:
         """Whether its calls may run concurrently; an unknown tool never runs."""
@@ -202,124 +167,85 @@ class ToolRunner:
             raise AuditUnavailable(f"the authority could not be recorded: {error}") from error
 
     async def _refuse(
-        self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
+        self, call: ToolCall, refusal: Refusal, authority: Authority, caller: ToolContext
     ) -> ToolResult:
         failure, has_masks = redact_failure(refusal.failure, self._redactor)
         arguments = self._redactor.checked(recorded_arguments(call))
         has_masks = has_masks or refusal.redacted or refusal.requested_name != call.name
-        told = replace(refusal, failure=failure, redacted=has_masks)
+        safe = replace(refusal, failure=failure, redacted=has_masks)
         entry = self._registry.get(call.name)
-        event = refusal_event(
-            call,
-            told,
-            authority,
-            arguments,
-            entry.tool if entry else None,
-            in_turn=context.appender is not None,
-        )
-        cancelled = await self._append_outcome(event, context)
+        tool = entry.tool if entry else None
+        event = refusal_event(call, safe, authority, arguments, tool, in_turn=caller.appender is not None)
+        draft = self._log.draft(event, caller.scope)
+        cancelled = await self._write(caller, draft)
+        caller.outcome_recorded(draft)
         if cancelled is not None:
             raise cancelled
-        return told.result()
+        return safe.result()
 
-    async def _intent(self, cleared: ClearedCall, context: CallContext) -> Event:
+    async def _intent(self, cleared: ClearedCall) -> Event:
         """The intent's event. Arguments that it masks are saved before the call runs."""
         arguments, sealed, seal = self._redactor.checked(cleared.arguments), self._sealed, ""
         if arguments.changed and sealed is not None and cleared.tool.external is not None:
+            session_id = cleared.context.session_id
             try:
-                seal = await self._threads.start(lambda: sealed.seal(context.session_id, cleared.arguments))
+                seal = await self._threads.start(lambda: sealed.seal(session_id, cleared.arguments))
             except OSError as error:
                 raise AuditUnavailable(f"its arguments could not be saved: {error.strerror}") from error
         return intent_event(cleared, arguments, seal)
 
-    async def _record_intent(self, cleared: ClearedCall, context: CallContext) -> CallContext:
-        """The context whose scope is the call itself, once the intent is durable."""
-        intent = self._log.draft(await self._intent(cleared, context), context.scope)
-        cancelled = await self._write_intent(cleared, context, intent)
-        inside = replace(context, scope=EventScope(context.scope.task, intent.id))
+    async def _record_intent(self, cleared: ClearedCall, context: ToolContext, intent: EventDraft) -> None:
+        """Raises `PreconditionFailed` if the policy changed since the call was judged."""
+        cancelled = await self._write(context, intent, condition=self._unchanged(cleared))
         if cancelled is not None:
             # The intent is on disk: record an outcome, so that it is not left open.
-            await self._record_outcome(cleared, _cancelled(cleared), inside)
+            result = _cancelled_result(cleared)
+            await self._record_outcome(cleared, context, result, time.perf_counter())
             raise cancelled
-        return inside
 
-    def _answer_at_once(self, cleared: ClearedCall) -> CallOutcome | None:
-        """The outcome of a call that only reads, if it needs no waiting."""
-        if cleared.tool.effect is not Effect.read:
-            return None
+    async def _carry_out(self, cleared: ClearedCall, context: ToolContext) -> ToolResult:
         began = time.perf_counter()
-        try:
-            result = cleared.tool.at_once(cleared.prepared, cleared.context)
-        except (Exception, SystemExit):  # noqa: BLE001 - the error is reported when it is executed
-            return None
-        return None if result is None else self._outcome(cleared, result, began)
-
-    async def _record_whole(self, cleared: ClearedCall, outcome: CallOutcome, context: CallContext) -> None:
-        """The intent and the outcome, both or neither."""
-        intent = self._log.draft(await self._intent(cleared, context), context.scope)
-        inside = EventScope(context.scope.task, intent.id)
-        event = outcome_event(cleared, outcome, in_turn=context.appender is not None)
-        outcome_draft = self._log.draft(event, inside)
-        cancelled = await self._write_intent(cleared, context, intent, outcome_draft)
-        context.outcome_recorded(outcome_draft)
+        result, cancelled = await _execute(cleared, context)
+        result = self._sanitized(cleared, result)
+        if result.question_id is None:
+            await self._record_outcome(cleared, context, result, began)
         if cancelled is not None:
             raise cancelled
+        return result
 
-    async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Execution:
-        """Run it to its end, its time-out or its cancellation. Effects that took place are reported."""
-        began = time.perf_counter()
-        context = replace(cleared.context, scope=inside.scope, timeout_seconds=cleared.timeout_seconds)
-        running = asyncio.ensure_future(_contained(cleared, context))
-        patience = cleared.timeout_seconds + (
-            GRACE_SECONDS * 2 if cleared.time_limit.enforced_by_tool else 0
-        )
-        cancelled: _Cancelled = None
-        try:
-            await asyncio.wait({running}, timeout=patience)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        if not running.done():
-            cancelled = await wait_uncancelled(asyncio.ensure_future(_stop(running, cleared))) or cancelled
-            if _was_stopped(running):
-                result = _cancelled_result(cleared) if cancelled else _timed_out(cleared, running)
-                return _Execution(self._outcome(cleared, result, began), cancelled)
-        return _Execution(self._outcome(cleared, _result_of(running, cleared), began), cancelled)
-
-    def _outcome(self, cleared: ClearedCall, result: ToolResult, began: float) -> CallOutcome:
+    def _sanitized(self, cleared: ClearedCall, result: ToolResult) -> ToolResult:
         """Redacted and bounded: from here on it may be stored, shown and sent."""
-        latency_ms = (time.perf_counter() - began) * 1000
         try:
-            shown = sanitize_result(result, cleared.authority.limits, self._redactor)
+            return sanitize_result(result, cleared.authority.limits, self._redactor)
         except Exception as error:  # noqa: BLE001 - whatever a tool returned, there is an outcome
             _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
-            shown = _internal_error(cleared, "its result cannot be shown")
-        return CallOutcome(shown, round(latency_ms, 3))
+            return _internal_error(cleared, "its result cannot be shown")
 
     async def _record_outcome(
-        self, cleared: ClearedCall, outcome: CallOutcome, context: CallContext
-    ) -> None:
-        event = outcome_event(cleared, outcome, in_turn=context.appender is not None)
-        cancelled = await self._append_outcome(event, context)
+        self,
+        cleared: ClearedCall,
+        context: ToolContext,
+        result: ToolResult,
+        began: float,
+        *intent: EventDraft,
+    ) -> ToolResult:
+        """The result, once its event is durable: behind the intent, or with it in one commit."""
+        latency_ms = round((time.perf_counter() - began) * 1000, 3)
+        draft = self._log.draft(outcome_event(cleared, result, latency_ms), context.scope)
+        condition = self._unchanged(cleared) if intent else None
+        cancelled = await self._write(context, *intent, draft, condition=condition)
+        context.outcome_recorded(draft)
         if cancelled is not None:
             raise cancelled
+        return result
 
-    async def _append_outcome(self, event: Event, context: CallContext) -> _Cancelled:
-        """Wait until the event is durable; returns the cancellation that came meanwhile."""
-        draft = self._log.draft(event, context.scope)
-        cancelled = await self._write(context, draft)
-        context.outcome_recorded(draft)
-        return cancelled
-
-    async def _write_intent(
-        self, cleared: ClearedCall, context: CallContext, *drafts: EventDraft
-    ) -> _Cancelled:
-        """The same; raises `PreconditionFailed` if the policy changed since the call was judged."""
-        condition = self._present.condition(cleared.authority, context) if self._present else None
-        return await self._write(context, *drafts, condition=condition)
+    def _unchanged(self, cleared: ClearedCall) -> WritePrecondition | None:
+        return self._present.condition(cleared.authority, cleared.context) if self._present else None
 
     async def _write(
-        self, context: CallContext, *drafts: EventDraft, condition: WritePrecondition | None = None
+        self, context: ToolContext, *drafts: EventDraft, condition: WritePrecondition | None = None
     ) -> _Cancelled:
+        """Wait until the drafts are durable; returns the cancellation that came meanwhile."""
         cancelled: _Cancelled = None
         try:
             appender = context.appender or self._log.appender(context.session_id, context.lease_token)
@@ -337,6 +263,22 @@ class ToolRunner:
         return cancelled
 
 
+async def _execute(cleared: ClearedCall, context: ToolContext) -> tuple[ToolResult, _Cancelled]:
+    """Run it to its end, its time-out or its cancellation; the caller raises that after the outcome."""
+    running = asyncio.ensure_future(_contained(cleared, context))
+    patience = context.timeout_seconds + (GRACE_SECONDS * 2 if cleared.time_limit.enforced_by_tool else 0)
+    cancelled: _Cancelled = None
+    try:
+        await asyncio.wait({running}, timeout=patience)
+    except asyncio.CancelledError as error:
+        cancelled = error
+    if not running.done():
+        cancelled = await wait_uncancelled(asyncio.ensure_future(_stop(running, cleared))) or cancelled
+        if _was_stopped(running):
+            return _cancelled_result(cleared) if cancelled else _timed_out(cleared, running), cancelled
+    return _result_of(running, cleared), cancelled
+
+
 async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
     """A tool that raises SystemExit has failed; it does not end the process."""
     try:
@@ -347,38 +289,30 @@ async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
 
 def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> ToolResult:
     """The result of a finished tool; an exception becomes a failure without internals."""
+    name, authority = cleared.tool.name, cleared.authority
     if running.cancelled():
-        return _failed(
-            cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if you still need it."
-        )
+        return ToolResult.failed(failures.stopped_itself(name, authority))
     error = running.exception()
     if error is not None and is_transient(error):
         # The store failed, not the tool. Record no outcome: it would close an open question, and a
         # delegated task resumes with its parent.
         cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
-        raise AuditUnavailable(f"the outcome of {cleared.tool.name} is unknown: {cause}") from cause
+        raise AuditUnavailable(f"the outcome of {name} is unknown: {cause}") from cause
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
-        said = (error.error_code, str(error.message), str(error.next_action))
-        told = _failure_result(cleared, *said, is_an_answer=error.is_an_answer)
-        return replace(told, redacted=error.redacted)
+        failure = failures.tool_error_failure(name, authority, error)
+        return ToolResult.failed(failure, redacted=error.redacted)
     if error is not None:
-        _log.error("tool_raised", tool_name=cleared.tool.name, call_id=cleared.call_id, exc_info=error)
+        _log.error("tool_raised", tool_name=name, call_id=cleared.context.call_id, exc_info=error)
         return _internal_error(cleared, f"it failed unexpectedly ({type(error).__name__})")
     result: object = running.result()
     if isinstance(result, ToolResult):
         return result
-    _log.error("tool_returned_no_result", tool_name=cleared.tool.name, returned=type(result).__name__)
+    _log.error("tool_returned_no_result", tool_name=name, returned=type(result).__name__)
     return _internal_error(cleared, "its return value is not a tool result")
 
 
 def _internal_error(cleared: ClearedCall, reason: str) -> ToolResult:
-    return _failed(
-        cleared,
-        ErrorCode.EXECUTION_ERROR,
-        reason,
-        "Try a different approach, or tell the user that the tool is broken.",
-        error_class=ErrorClass.unknown,
-    )
+    return ToolResult.failed(failures.internal_error(cleared.tool.name, cleared.authority, reason))
 
 
 def _was_stopped(running: "asyncio.Future[ToolResult]") -> bool:
@@ -391,64 +325,21 @@ async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> 
     running.cancel()
     await asyncio.wait({running}, timeout=cleared.time_limit.stop_seconds or GRACE_SECONDS)
     if not running.done():
-        _log.error("tool_ignored_cancel", tool_name=cleared.tool.name, call_id=cleared.call_id)
+        _log.error("tool_ignored_cancel", tool_name=cleared.tool.name, call_id=cleared.context.call_id)
     elif not _was_stopped(running) and (error := running.exception()) is not None:
         _log.warning("tool_raised_while_stopping", tool_name=cleared.tool.name, exc_info=error)
 
 
 def _timed_out(cleared: ClearedCall, running: "asyncio.Future[ToolResult]") -> ToolResult:
-    unknown = not running.done() and cleared.context.cancel.took_effect
-    return _failed(
-        cleared,
-        ErrorCode.TIMEOUT,
-        f"it did not finish within {cleared.timeout_seconds:g} seconds and was stopped"
-        + ("; it is not known whether it took effect" if unknown else ""),
-        "Check whether it took effect before you call it again."
-        if unknown
-        else "Request less at a time, or a longer timeout if the tool has one.",
+    is_unknown = not running.done() and cleared.context.cancel.took_effect
+    seconds = cleared.context.timeout_seconds
+    return ToolResult.failed(
+        failures.timed_out(cleared.tool.name, cleared.authority, seconds, is_unknown=is_unknown)
     )
 
 
 def _cancelled_result(cleared: ClearedCall) -> ToolResult:
-    if cleared.context.cancel.took_effect:
-        reason, step = "it was cancelled; its earlier effects remain", "Check what it changed first."
-    else:
-        reason, step = "it was cancelled", "Nothing: the task was cancelled."
-    return _failed(cleared, ErrorCode.CANCELLED, reason, step)
-
-
-def _cancelled(cleared: ClearedCall) -> CallOutcome:
-    return CallOutcome(_cancelled_result(cleared), 0.0)
-
-
-def _failed(
-    cleared: ClearedCall,
-    code: ErrorCode,
-    reason: str,
-    next_action: str,
-    *,
-    error_class: ErrorClass | None = None,
-) -> ToolResult:
-    return _failure_result(cleared, code, f"{cleared.tool.name}: {reason}", next_action, error_class)
-
-
-def _failure_result(
-    cleared: ClearedCall,
-    code: ErrorCode,
-    message: str,
-    next_action: str,
-    error_class: ErrorClass | None = None,
-    *,
-    is_an_answer: bool = False,
-) -> ToolResult:
-    """In the tool's own words, as when it refuses before it runs."""
-    failure = ToolFailure(
-        error_code=code,
-        error_class=error_class or code.error_class,
-        tool_name=cleared.tool.name,
-        mode=cleared.authority.mode.value,
-        message=message,
-        next_action=next_action,
-        is_an_answer=is_an_answer,
+    took_effect = cleared.context.cancel.took_effect
+    return ToolResult.failed(
+        failures.cancelled(cleared.tool.name, cleared.authority, took_effect=took_effect)
     )
-    return ToolResult(exit_code=1, failure=failure)

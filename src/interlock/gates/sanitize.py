@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 
 from interlock.core.text import sanitize_text, to_json_value
-from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.output_bounds import bound_text
+from interlock.redaction.redactor import Redactor
+from interlock.tools.paging import BoundedText, PageText, bound_text
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.tool import ToolLimits
 
@@ -18,13 +18,14 @@ MAX_EXIT_CODE = 2**31
 def sanitize_result(result: ToolResult, limits: ToolLimits, redactor: Redactor) -> ToolResult:
     """The result redacted and bounded; `redacted` says whether anything was masked, here or by the tool.
 
-    Redaction comes first and bounds second, so that a cut can never hide half a secret.
+    Redaction comes first and bounds second, so that a cut can never hide half a secret. The text of a page
+    has both behind it, in this order.
     """
     cursor = None if result.next_page_cursor is None else sanitize_text(str(result.next_page_cursor))
     found = redactor.checked(
         {
-            "stdout": sanitize_text(str(result.stdout)),
-            "stderr": sanitize_text(str(result.stderr)),
+            "stdout": _unredacted(result.stdout),
+            "stderr": _unredacted(result.stderr),
             "next_page_cursor": cursor,
             "meta": to_json_value(result.meta),
             # As the call's event has them.
@@ -36,11 +37,8 @@ def sanitize_result(result: ToolResult, limits: ToolLimits, redactor: Redactor) 
         failure, has_masks = redact_failure(failure, redactor)
         redacted = redacted or has_masks
     safe_cursor = safe["next_page_cursor"]
-    caps = {"max_lines": limits.max_output_lines, "max_bytes": limits.max_output_bytes}
-    # No line is shorter than a byte: a request for bytes is not limited by the lines of a page.
-    asked = min(result.asked_bytes, limits.max_read_bytes)
-    out = bound_text(safe["stdout"], **{name: max(cap, asked) for name, cap in caps.items()}, whole=MARK)
-    err = bound_text(safe["stderr"], **caps, whole=MARK)
+    out = _bounded(result.stdout, safe["stdout"], limits)
+    err = _bounded(result.stderr, safe["stderr"], limits)
     return replace(
         result,
         exit_code=_exit_code(result.exit_code),
@@ -53,6 +51,16 @@ def sanitize_result(result: ToolResult, limits: ToolLimits, redactor: Redactor) 
         failure=failure,
         redacted=redacted,
     )
+
+
+def _unredacted(text: str) -> str:
+    return "" if isinstance(text, PageText) else sanitize_text(str(text))
+
+
+def _bounded(text: str, safe: str, limits: ToolLimits) -> BoundedText:
+    if isinstance(text, PageText):
+        return BoundedText(str(text), truncated_lines=False, truncated_bytes=False)
+    return bound_text(safe, max_lines=limits.max_output_lines, max_bytes=limits.max_output_bytes)
 
 
 def redact_failure(failure: ToolFailure, redactor: Redactor) -> tuple[ToolFailure, bool]:

@@ -7,13 +7,13 @@ keys. Who can read the key can sign a rewritten log: docs/security.md says how t
 
 import os
 import re
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.core.errors import ConfigurationError, InterlockError, UserError
+from interlock.core.files import fsync_path, write_durably
 from interlock.core.logging import StructuredLogger
 
 if TYPE_CHECKING:
@@ -183,19 +183,8 @@ class SigningKeyStore:
     def _write(self, path: Path, data: bytes) -> None:
         """The file appears whole or not at all, and is on disk when this returns."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            part.rename(path)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise
-        _sync(self._folder)
+        write_durably(path, [data], replace=True)
+        fsync_path(self._folder.parent)
 
     def remove(self, public: str) -> None:
         """Remove the file of a replaced key: nothing needs to be signed with it any more."""
@@ -235,12 +224,3 @@ def _parse(text: str, origin: str) -> SigningKey:
 
 def _public_half(private: "Ed25519PrivateKey") -> str:
     return private.public_key().public_bytes_raw().hex()
-
-
-def _sync(folder: Path) -> None:
-    for each in (folder, folder.parent):
-        descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.core.files import open_beneath, read_bounded
+
 SUFFIXES = (".md", ".markdown", ".txt")
 MAX_NOTES = 50_000
 MAX_DEPTH = 32
@@ -14,8 +16,8 @@ MAX_NOTE_BYTES = 1024 * 1024
 
 # Read beyond the limit and cut off again after redaction, so that no half of a secret is left at the end.
 _MARGIN_BYTES = 64 * 1024
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 Check = Callable[[], None]
 Redact = Callable[[str], str]
@@ -75,7 +77,7 @@ class NoteDirectory:
         """A note; None if it is gone or no longer a regular file."""
         with self.opened() as folder, suppress(OSError):
             if folder is not None:
-                with _opened_beneath(folder, path) as descriptor:
+                with _opened(folder, path, _FILE) as descriptor:
                     return _read(descriptor)
         return None
 
@@ -107,24 +109,13 @@ def _walk(folder: int, prefix: str, depth: int, found: dict[str, NoteState], che
 
 
 @contextmanager
-def _opened(folder: int, name: str, flags: int) -> Iterator[int]:
-    descriptor = os.open(name, flags, dir_fd=folder)
+def _opened(folder: int, path: str, flags: int) -> Iterator[int]:
+    """Open a file or directory below; a symlink on the way, or at its end, is an error."""
+    descriptor = open_beneath(folder, path, flags)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _opened_beneath(folder: int, path: str) -> Iterator[int]:
-    """Open a file below subdirectories, step by step: a symlink on the way, or at its end, is an error."""
-    first, slash, rest = path.partition("/")
-    if not slash:
-        with _opened(folder, first, _FILE) as descriptor:
-            yield descriptor
-        return
-    with _opened(folder, first, _FOLDER) as inner, _opened_beneath(inner, rest) as descriptor:
-        yield descriptor
 
 
 def _read(descriptor: int) -> NoteText | None:
@@ -134,14 +125,6 @@ def _read(descriptor: int) -> NoteText | None:
     data = read_bounded(descriptor, MAX_NOTE_BYTES + _MARGIN_BYTES)
     is_cut = status.st_size > len(data)
     return NoteText(note_state(status), data, is_cut)
-
-
-def read_bounded(descriptor: int, count: int) -> bytes:
-    pieces: list[bytes] = []
-    while count > 0 and (piece := os.read(descriptor, count)):
-        pieces.append(piece)
-        count -= len(piece)
-    return b"".join(pieces)
 
 
 def _decoded(data: bytes, *, is_cut: bool) -> str:

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.file_lock import open_lock_file, take_lock
+from interlock.core.files import new_file, open_beneath, read_bounded
 from interlock.core.text import sanitize_text
 from interlock.memory.authorship import AuthorLines, NoteAuthor, describe_author
 from interlock.memory.conditional_replace import NoteChanged, compare_and_swap
@@ -26,7 +26,6 @@ from interlock.memory.note_directory import (
     Redact,
     is_note_name,
     note_state,
-    read_bounded,
 )
 
 _LOCK = ".lock"
@@ -163,18 +162,18 @@ def _append(folder: int, path: Path, entry: NoteEntry, commit: Callable[[], None
     if b"\r\n" in before:
         added, gap = added.replace(b"\n", b"\r\n"), gap.replace(b"\n", b"\r\n")
     data = before + gap + added
-    ours = _written_beside(folder, data, old)
-    try:
+    with new_file(folder, 0o600) as new:
+        if old is not None:
+            with suppress(PermissionError):
+                os.fchown(new.descriptor, old.status.st_uid, old.status.st_gid)
+            os.fchmod(new.descriptor, stat.S_IMODE(old.status.st_mode))
+        new.write(data)
+        os.fsync(new.descriptor)
         commit()
         if old is None:
-            os.link(ours, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            os.unlink(ours, dir_fd=folder)
+            new.appear_as(name)
         else:
-            compare_and_swap(folder, ours, name, old.state)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(ours, dir_fd=folder)
-        raise
+            compare_and_swap(folder, new.named(), name, old.state)
     os.fsync(folder)
     return AppendResult(
         path=name,
@@ -220,8 +219,7 @@ def _is_called(name: str, stem: str) -> bool:
 def _existing(folder: int, name: str) -> _Existing | None:
     """A note that can be added to: a regular file, with text, of bounded size."""
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        descriptor = os.open(name, flags, dir_fd=folder)
+        descriptor = open_beneath(folder, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -238,26 +236,6 @@ def _existing(folder: int, name: str) -> _Existing | None:
     if b"\0" in data or data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
     return _Existing(note_state(status), status, data)
-
-
-def _written_beside(folder: int, data: bytes, old: _Existing | None) -> str:
-    """Write the new content to a hidden file, synced to disk, with the old one's permissions."""
-    ours = f".{secrets.token_hex(8)}.part"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(ours, flags, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if old is not None:
-                with suppress(PermissionError):
-                    os.fchown(file.fileno(), old.status.st_uid, old.status.st_gid)
-                os.fchmod(file.fileno(), stat.S_IMODE(old.status.st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        os.unlink(ours, dir_fd=folder)
-        raise
-    return ours
 
 
 def _unwritable(folder: NoteDirectory, error: OSError) -> ToolError:

@@ -349,7 +349,7 @@ def _cancelled(question: Question, *, redacted: bool) -> ToolCallFailed:
         next_action="Continue without the answer, or ask again if you still need it.",
     )
     return ToolCallFailed(
-        result=ToolResult(exit_code=1, failure=failure).as_dict(),
+        result=ToolResult.failed(failure).as_dict(),
         call_id=question.call_id,
         tool_name=question.tool_name,
         mode=question.mode,

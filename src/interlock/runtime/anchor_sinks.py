@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from interlock.core.errors import InterlockError
+from interlock.core.files import fsync_path
 from interlock.core.threads import DaemonThreadPool
 from interlock.log.checkpoint import Anchor
 
@@ -71,11 +72,7 @@ class FileSink:
             file.flush()
             os.fsync(file.fileno())
         if is_new:
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            fsync_path(self._path.parent)
 
 
 class JournalSink:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interlock import __version__
+from interlock.core.files import write_durably
 from interlock.sandbox.bubblewrap_backend import BubblewrapBackend
 from interlock.sandbox.jobs import SandboxBackend
 from interlock.sandbox.landlock_backend import LandlockBackend
@@ -126,14 +127,9 @@ class ProbeCache:
     def _save(self, passed: dict[str, str]) -> None:
         if self._path is None:
             return
-        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         # A verdict that cannot be stored is found again.
         with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump({"passed": passed}, file)
-            fresh.replace(self._path)
+            write_durably(self._path, [json.dumps({"passed": passed}).encode()], replace=True)
 
 
 def _own_file(path: Path) -> str:

@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.files import open_beneath
 from interlock.sandbox.directory_walk import MAX_DEPTH, DirectoryEntry, EntryKind, walk
-from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
 
 

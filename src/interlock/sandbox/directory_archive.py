@@ -10,9 +10,9 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
+from interlock.core.files import open_beneath
 from interlock.sandbox.directory_walk import MAX_DEPTH, DirectoryEntry, EntryKind, walk
 from interlock.sandbox.file_io import open_file_in
-from interlock.sandbox.linux_fs import open_beneath
 
 # The kernel accepts no longer path; deeper entries could not be restored.
 _MAX_NAME_BYTES = 4000

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.sandbox.linux_fs import open_beneath
+from interlock.core.files import open_beneath
 
 # An open directory costs a descriptor; deeper trees are walked to this depth.
 MAX_DEPTH = 200

@@ -7,22 +7,22 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.files import fsync_directory, rename_noreplace
 from interlock.sandbox.directories import create_parents, open_directory, refuse_inaccessible
 from interlock.sandbox.directory_archive import archive_hash, archive_size, archived, tree_fingerprint
 from interlock.sandbox.directory_walk import walk
 from interlock.sandbox.file_io import (
     Check,
     OpenFile,
-    fsync_directory,
+    create_file,
     lstat_entry,
     open_file_in,
-    write_atomically,
+    staged_file,
 )
-from interlock.sandbox.linux_fs import rename_noreplace
 from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
 from interlock.sandbox.remove_untrusted_tree import remove_entry
 from interlock.sandbox.undo_store import (
@@ -78,7 +78,7 @@ class FileChanger:
             commit()
             with create_parents(resolver, place) as parent:
                 try:
-                    write_atomically(parent, iter((new.data,)), like=None, before_commit=lambda: None)
+                    create_file(parent, (new.data,))
                 except FileExistsError:
                     raise ToolError(
                         ErrorCode.STALE_READ,
@@ -106,14 +106,14 @@ class FileChanger:
             after_sha256=after_sha256,
             content=self._of_file(file.size),
         )
-        with self.keeping(change, file.chunks(lambda: None)), ExitStack() as turn:
-
-            def check() -> None:
-                turn.enter_context(self._kept.turn())
-                require_unchanged(parent, file)
-                commit()
-
-            write_atomically(parent, pieces, like=file, before_commit=check)
+        with (
+            self.keeping(change, file.chunks(lambda: None)),
+            staged_file(parent, pieces, like=file) as put,
+            self._kept.turn(),
+        ):
+            require_unchanged(parent, file)
+            commit()
+            put()
         return change.content is SavedContentKind.file
 
     def delete(

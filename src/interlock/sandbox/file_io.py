@@ -3,15 +3,13 @@
 import errno
 import hashlib
 import os
-import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.sandbox.linux_fs import open_beneath, rename_noreplace
+from interlock.core.files import fsync_directory, new_file, open_beneath
 from interlock.sandbox.paths import OpenParent, PathResolver, ResolvedPath
 
 CHUNK_BYTES = 1024 * 1024
@@ -126,102 +124,33 @@ def lstat_entry(parent: OpenParent) -> os.stat_result | None:
         return None
 
 
-def write_atomically(
-    parent: OpenParent,
-    pieces: Iterator[bytes],
-    *,
-    like: OpenFile | None,
-    before_commit: Check,
-) -> None:
-    """Write a file completely or not at all: to a temporary file, then one rename.
+@contextmanager
+def staged_file(
+    parent: OpenParent, pieces: Iterable[bytes], *, like: OpenFile | None
+) -> Iterator[Callable[[], None]]:
+    """A complete file, on disk and not visible yet; calling what is yielded puts it in its place.
 
     `like` is the file it replaces, whose owner, permissions and attributes it takes over; without one it is
     a new file, and a file created in the meantime is kept.
     """
-    with _new_file(parent.descriptor, 0o666 if like is None else 0o600) as new:
+    with new_file(parent.descriptor, 0o666 if like is None else 0o600) as new:
         for piece in pieces:
-            _write_all(new.descriptor, piece)
+            new.write(piece)
         if like is not None:
             _take_over(new.descriptor, like)
         os.fsync(new.descriptor)
-        before_commit()
-        if like is None:
-            new.appear_as(parent.name)
-        else:
-            new.replace(parent.name)
-    fsync_directory(parent.descriptor)
+
+        def put() -> None:
+            (new.appear_as if like is None else new.replace)(parent.name)
+            fsync_directory(parent.descriptor)
+
+        yield put
 
 
-@dataclass(slots=True)
-class _NewFile:
-    """A file not visible yet: without a name or, if unsupported, with a temporary one."""
-
-    folder: int
-    descriptor: int
-    name: str | None
-
-    def appear_as(self, name: str) -> None:
-        """Under a name that nothing else has."""
-        if self.name is not None:
-            rename_noreplace(self.folder, self.name, self.folder, name)
-            self.name = None
-            return
-        os.link(f"/proc/self/fd/{self.descriptor}", name, dst_dir_fd=self.folder, follow_symlinks=True)
-
-    def replace(self, name: str) -> None:
-        if self.name is None:
-            temporary = _temporary_name()
-            self.appear_as(temporary)
-            self.name = temporary
-        os.rename(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
-        self.name = None
-
-
-@contextmanager
-def _new_file(folder: int, mode: int) -> Iterator[_NewFile]:
-    descriptor, name = _open_unnamed(folder, mode), None
-    if descriptor is None:
-        name = _temporary_name()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(name, flags, mode, dir_fd=folder)
-    new = _NewFile(folder, descriptor, name)
-    try:
-        yield new
-    finally:
-        os.close(descriptor)
-        if new.name is not None:
-            with suppress(OSError):
-                os.unlink(new.name, dir_fd=folder)
-
-
-def _open_unnamed(folder: int, mode: int) -> int | None:
-    """None where the file system has no files without a name, or the system no way to give them one."""
-    if not Path("/proc/self/fd").exists():
-        return None
-    try:
-        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
-    except OSError:
-        return None
-
-
-def _temporary_name() -> str:
-    return f".{secrets.token_hex(8)}.interlock-new"
-
-
-def fsync_directory(folder: int) -> None:
-    """Make the change of a directory durable. Some file systems cannot; that is ignored."""
-    with suppress(OSError):
-        descriptor = open_beneath(folder, ".", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def create_file(parent: OpenParent, pieces: Iterable[bytes]) -> None:
+    """A new file, completely or not at all."""
+    with staged_file(parent, pieces, like=None) as put:
+        put()
 
 
 def _take_over(descriptor: int, like: OpenFile) -> None:

@@ -4,8 +4,8 @@ import os
 from collections import Counter
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.files import open_beneath
 from interlock.sandbox.file_io import OpenFile
-from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import PathResolver
 
 # Roots with more entries than this are not searched for a file's other names.

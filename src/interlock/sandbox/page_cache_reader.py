@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from interlock.core.files import open_cached, statx_cached
 from interlock.sandbox.file_io import Check, OpenFile
-from interlock.sandbox.linux_fs import open_cached, statx_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 
 # What the event loop can redact in a fraction of a millisecond.

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.files import open_beneath
 from interlock.core.text import escape_control_characters, safe_excerpt
 from interlock.sandbox import bare_repositories
 from interlock.sandbox.canonical_path import canonicalize, canonicalize_parent
-from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.protected import fold_name, parse_protected_names
 

@@ -5,7 +5,7 @@ import secrets
 import stat
 from contextlib import suppress
 
-from interlock.sandbox.linux_fs import open_beneath
+from interlock.core.files import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _OWN = 0o700

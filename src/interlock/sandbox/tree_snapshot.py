@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from interlock.core.errors import ToolError
+from interlock.core.files import open_beneath
 from interlock.sandbox.directory_walk import walk
-from interlock.sandbox.file_io import lstat_entry, open_file_in, write_atomically
-from interlock.sandbox.linux_fs import open_beneath
+from interlock.sandbox.file_io import create_file, lstat_entry, open_file_in
 from interlock.sandbox.paths import OpenParent
 from interlock.sandbox.remove_untrusted_tree import remove_entry
 
@@ -195,7 +195,7 @@ def _make(parent: OpenParent, before: FileState) -> None:
     elif before.kind == "folder":
         os.mkdir(parent.name, 0o700, dir_fd=parent.descriptor)
     elif before.kind == "file":
-        write_atomically(parent, iter((before.content or b"",)), like=None, before_commit=lambda: None)
+        create_file(parent, (before.content or b"",))
 
 
 def _restore_rights(parent: OpenParent, before: FileState) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from interlock.core.errors import ToolError
+from interlock.core.files import fsync_directory, rename_noreplace
 from interlock.sandbox.directories import create_parents, open_directory, remove_created_directories
 from interlock.sandbox.directory_archive import (
     archive_hash,
@@ -21,8 +22,7 @@ from interlock.sandbox.directory_archive import (
     tree_fingerprint,
 )
 from interlock.sandbox.file_changer import ChangeOrigin, FileChanger, entry_fingerprint, make_change
-from interlock.sandbox.file_io import fsync_directory, lstat_entry, open_file_in, write_atomically
-from interlock.sandbox.linux_fs import rename_noreplace
+from interlock.sandbox.file_io import create_file, lstat_entry, open_file_in
 from interlock.sandbox.paths import OpenParent, PathAccess, PathResolver, ResolvedPath
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.undo_store import (
@@ -355,7 +355,7 @@ def _beside(parent: OpenParent) -> Iterator[OpenParent]:
 def _write(entry: UndoEntry, aside: OpenParent) -> str:
     sha256 = _refuse_damaged(entry)
     with entry.content() as content:
-        write_atomically(aside, _pieces(content), like=None, before_commit=lambda: None)
+        create_file(aside, _pieces(content))
     with open_file_in(aside.descriptor, aside.name, aside.name) as file:
         _give_back(entry.change, file.descriptor)
     return sha256

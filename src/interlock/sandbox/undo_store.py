@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,24 +22,16 @@ import orjson
 
 from interlock.core.errors import ErrorCode, ToolError
 from interlock.core.file_lock import file_lock
-from interlock.core.remove_tree import remove_tree
+from interlock.core.files import durable_file
+from interlock.core.session_files import BLOCK_BYTES, SessionFiles
 
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 256 * 1024
 
-# What even the smallest file takes on a disk.
-BLOCK_BYTES = 4096
-
 # The number is the time in nanoseconds, so names sort by age.
 _NAME = re.compile(r"(\d{20})-[0-9a-f]{8}\.kept")
-_LAST_NUMBER = 2**63
-
-# An incomplete entry; after this time its writer has died.
-_PART = ".part"
-_PART_SECONDS = 3600
-
-# Ids that are their own directory name: none that looks like a generated one.
-_PLAIN_ID = re.compile(r"(?!_[0-9A-Fa-f]{64}$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+# Beyond every number that a clock gives.
+_NO_NUMBER = f"{2**63:020d}"
 
 UNDO_PREFIX = "undo_"
 
@@ -137,13 +128,10 @@ class UndoStore:
     """Limited: beyond `max_bytes` in total, the oldest entries are deleted. With 0 nothing is saved."""
 
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
-        self._folder = folder
+        self.files = SessionFiles(folder, max_bytes=max_bytes)
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._numbering = threading.Lock()
         self._turn = threading.Lock()
-        # What all entries take, as far as this process knows, and what it added since it last looked.
-        self._estimate = max_bytes
-        self._added = 0
 
     @property
     def is_on(self) -> bool:
@@ -155,10 +143,8 @@ class UndoStore:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Serialise changes among all processes that share the state directory."""
-        with self._turn:
-            _make_folder(self._folder)
-            with file_lock(self._folder / ".turn"):
-                yield
+        with self._turn, file_lock(self.files.make_directory() / ".turn"):
+            yield
 
     def keep(self, change: RecordedChange, pieces: Iterable[bytes] = ()) -> UndoEntry | None:
         """Write an entry; it is durable when this returns. None if nothing is saved at all."""
@@ -175,15 +161,15 @@ class UndoStore:
             ) from error
 
     def _kept(self, change: RecordedChange, pieces: Iterable[bytes]) -> UndoEntry:
-        folder = self._folder_of(change.session_id)
-        _make_folder(self._folder)
-        _make_folder(folder)
-        with self._lock:
+        folder = self.files.make_directory(change.session_id)
+        with self._numbering:
             name = f"{_next_number(folder):020d}-{secrets.token_hex(4)}"
         path = folder / f"{name}.kept"
-        size = _write_durably(path, orjson.dumps(_as_json(change)) + b"\n", pieces)
-        with self._lock:
-            self._forget_oldest(_cost(size), spare=path)
+        with durable_file(path) as stream:
+            stream.write(orjson.dumps(_as_json(change)) + b"\n")
+            stream.writelines(pieces)
+            size = stream.tell()
+        self.files.make_room(size, spare=frozenset({path}))
         return UndoEntry(change, path)
 
     def drop(self, entry: UndoEntry | None) -> None:
@@ -194,7 +180,7 @@ class UndoStore:
 
     def entries(self, session_id: str) -> Iterator[UndoEntry]:
         """The changes of a session, newest first. Unreadable entries are skipped."""
-        for entry in _entries_in(self._folder_of(session_id)):
+        for entry in _entries_in(self.files.directory_of(session_id)):
             if entry.change.session_id == session_id:
                 yield entry
 
@@ -213,7 +199,7 @@ class UndoStore:
             return of_session
         found = [
             entry
-            for folder in _folders(self._folder)
+            for folder in self.files.directories()
             for entry in _entries_in(folder)
             if entry.change.call_id == identity or _is_of_task(entry.change, identity)
         ]
@@ -230,63 +216,6 @@ class UndoStore:
             if entry.change.by_undo and entry.change.call_id == undo_id and _is_within(entry.change, task)
         ]
 
-    def forget(self, session_id: str) -> None:
-        """Erase everything saved of a deleted session. Raises `OSError`."""
-        remove_tree(self._folder_of(session_id))
-
-    def _folder_of(self, session_id: str) -> Path:
-        # Session ids are arbitrary text; directory names are not.
-        if _PLAIN_ID.fullmatch(session_id):
-            return self._folder / session_id
-        return self._folder / f"_{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-    def _forget_oldest(self, added: int, *, spare: Path) -> None:
-        """Delete the oldest. Other processes add entries too: check the real size now and then."""
-        self._estimate += added
-        self._added += added
-        if self._estimate <= self._max_bytes and self._added <= self._max_bytes // 16:
-            return
-        sizes = dict(self._sizes())
-        total = sum(sizes.values())
-        # A little more than needed, so that it is not looked at again for every entry.
-        wanted = self._max_bytes - self._max_bytes // 16 if total > self._max_bytes else total
-        for path in sorted(sizes, key=lambda path: path.name):
-            if total <= wanted:
-                break
-            if path != spare and not _is_being_written(path):
-                with suppress(OSError):
-                    path.unlink()
-                total -= sizes[path]
-        self._estimate, self._added = total, 0
-
-    def _sizes(self) -> Iterator[tuple[Path, int]]:
-        for folder in _folders(self._folder):
-            with suppress(OSError), os.scandir(folder) as found:
-                for entry in found:
-                    with suppress(OSError):
-                        yield Path(entry.path), _cost(entry.stat(follow_symlinks=False).st_size)
-
-
-def _cost(size: int) -> int:
-    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
-
-
-def _is_being_written(path: Path) -> bool:
-    if path.suffix != _PART:
-        return False
-    try:
-        return path.stat().st_mtime > time.time() - _PART_SECONDS
-    except OSError:
-        return False
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True)
-    except FileExistsError:
-        return
-    _settle(folder.parent)
-
 
 def _is_of_task(change: RecordedChange, identity: str) -> bool:
     return change.is_undoable and _is_within(change, identity)
@@ -295,13 +224,6 @@ def _is_of_task(change: RecordedChange, identity: str) -> bool:
 def _is_within(change: RecordedChange, task: str) -> bool:
     """A delegated task is named after its parent, with a dot."""
     return change.task is not None and f"{change.task}.".startswith(f"{task}.")
-
-
-def _folders(top: Path) -> list[Path]:
-    try:
-        return [path for path in top.iterdir() if path.is_dir()]
-    except OSError:
-        return []
 
 
 def _names(folder: Path) -> list[str]:
@@ -330,38 +252,8 @@ def _read_header(path: Path) -> RecordedChange | None:
 
 def _next_number(folder: Path) -> int:
     """By the clock, but always after the existing entries."""
-    numbers = (int(name[:20]) for name in _names(folder))
-    last = max((number for number in numbers if number < _LAST_NUMBER), default=0)
-    return max(time.time_ns(), last + 1)
-
-
-def _write_durably(path: Path, header: bytes, pieces: Iterable[bytes]) -> int:
-    """Under a temporary name first, so that a crash leaves no incomplete entry."""
-    part = path.with_suffix(_PART)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(header)
-            for piece in pieces:
-                stream.write(piece)
-            stream.flush()
-            os.fsync(stream.fileno())
-            size = stream.tell()
-        part.rename(path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
-    _settle(path.parent)
-    return size
-
-
-def _settle(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    last = max([name for name in _names(folder) if name < _NO_NUMBER], default="0" * 20)
+    return max(time.time_ns(), int(last[:20]) + 1)
 
 
 # Names may be bytes that are no text; JSON can hold them as hexadecimal numbers.

@@ -56,8 +56,6 @@ class ToolResult:
     truncated_bytes: bool = False
     next_page_cursor: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
-    # Bytes of stdout that the call itself requested: up to the read limit, they may exceed a page.
-    asked_bytes: int = 0
     # The open question that this call waits for: it has no outcome until it is answered.
     question_id: str | None = None
     touched: tuple[FileTouch, ...] = ()
@@ -66,6 +64,10 @@ class ToolResult:
     failure: ToolFailure | None = None
     # The tool itself masked a secret in it, before the runner redacts.
     redacted: bool = False
+
+    @classmethod
+    def failed(cls, failure: ToolFailure, *, redacted: bool = False) -> "ToolResult":
+        return cls(exit_code=1, failure=failure, redacted=redacted)
 
     @property
     def ok(self) -> bool:

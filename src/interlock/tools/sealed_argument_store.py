@@ -8,40 +8,29 @@ the log as the call's seal. It proves the file's content; and arguments cannot b
 alone, because the random bytes are unknown.
 """
 
-import os
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from interlock.core.logging import StructuredLogger
-from interlock.core.remove_tree import remove_tree
-
-_log = StructuredLogger(__name__)
+from interlock.core.files import write_durably
+from interlock.core.session_files import SessionFiles
 
 SALT_BYTES = 32
 
 
 class SealedArgumentStore:
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.files = SessionFiles(folder)
 
     def seal(self, session_id: str, arguments: Mapping[str, Any]) -> str:
         """Store the arguments; they are on disk when this returns. Raises `OSError`."""
         content = secrets.token_bytes(SALT_BYTES) + orjson.dumps(arguments)
         seal = sha256(content).hexdigest()
-        folder = self._folder_of(session_id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with os.fdopen(os.open(folder / seal, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _settle(folder)
+        write_durably(self.files.make_directory(session_id) / seal, [content])
         return seal
 
     def opened(self, session_id: str, seal: str) -> dict[str, Any] | None:
@@ -49,43 +38,10 @@ class SealedArgumentStore:
         if not seal.isalnum():
             return None
         try:
-            content = (self._folder_of(session_id) / seal).read_bytes()
+            content = (self.files.directory_of(session_id) / seal).read_bytes()
         except OSError:
             return None
         if sha256(content).hexdigest() != seal:
             return None
         arguments: dict[str, Any] = orjson.loads(content[SALT_BYTES:])
         return arguments
-
-    def forget(self, session_id: str) -> None:
-        """Erase everything stored of a session. Raises `OSError`."""
-        remove_tree(self._folder_of(session_id))
-
-    def forget_before(self, time_us: int) -> None:
-        """Delete older entries, as the content of events is."""
-        with suppress(FileNotFoundError):
-            for folder in list(self._folder.iterdir()):
-                for path in list(folder.iterdir()):
-                    _forget_if_before(time_us, path)
-
-    def _folder_of(self, session_id: str) -> Path:
-        # Session ids are arbitrary text; directory names are not.
-        return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _forget_if_before(time_us: int, path: Path) -> None:
-    try:
-        if path.stat().st_mtime_ns // 1000 < time_us:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        _log.error("sealed_not_erased", path=str(path), error=error.strerror)
-
-
-def _settle(folder: Path) -> None:
-    """Sync the directory and its parent to disk."""
-    for each in (folder, folder.parent):
-        descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

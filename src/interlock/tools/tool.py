@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.config.modes import Effect, ToolGroup, ToolMode
-from interlock.log.stream_appender import NO_SCOPE, EventScope
+from interlock.log.stream_appender import NO_SCOPE, EventDraft, EventScope
+from interlock.log.writer import TaskAppender
 from interlock.policy.policy_fields import CLOSED_POLICY, ToolPolicy
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.arguments import (
@@ -70,24 +71,40 @@ class ToolLimits:
     max_image_bytes: int = 0
 
 
+NO_LIMITS = ToolLimits(0, 0, 0, 0, 0.0, 0.0)
+NO_ACCESS = SandboxProfile()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know of its call. While it runs, `scope` is the call's own intent."""
+    """One call: who makes it, and what it may do.
+
+    The caller makes it with the first fields; the gate adds the others from the Authority, all closed until
+    then. While the tool runs, `scope` is the call's own intent.
+    """
 
     session_id: str
-    call_id: str
-    mode: ToolMode
-    limits: ToolLimits
-    profile: SandboxProfile
-    authority_digest: str
-    report_progress: Callable[[str], None]
     scope: EventScope = NO_SCOPE
-    # The effective policy, for what a tool decides by itself.
-    policy: ToolPolicy = CLOSED_POLICY
     lease_token: int | None = None
-    timeout_seconds: float = 0.0
     # The name of the agent that calls, if it is one.
     agent: str = ""
+    report_progress: Callable[[str], None] = lambda _text: None
+    # Checked right before an irreversible effect: whether the session's lease is still held.
+    is_held: Callable[[], bool] = lambda: True
+    # False: a person at the command line chose the mode of this call, whatever the session's is.
+    follows_session: bool = True
+    # The appends of the caller's task. Without it, a call belongs to no turn.
+    appender: TaskAppender | None = None
+    # Called with the outcome's event when it is on disk.
+    outcome_recorded: Callable[[EventDraft], None] = lambda _draft: None
+    call_id: str = ""
+    mode: ToolMode = ToolMode.chat_safe
+    limits: ToolLimits = NO_LIMITS
+    profile: SandboxProfile = NO_ACCESS
+    # The effective policy, for what a tool decides by itself.
+    policy: ToolPolicy = CLOSED_POLICY
+    authority_digest: str = ""
+    timeout_seconds: float = 0.0
     cancel: CancelSignal = field(default_factory=CancelSignal)
 
 
@@ -192,20 +209,10 @@ class BaseTool(ABC):
     async def prepare(self, arguments: Any, context: ToolContext) -> Any:  # noqa: ARG002
         """Judge parsed arguments and return what `execute` needs, without any effect.
 
-        Raising a `ToolError` refuses the call. Exactly what was judged here is executed.
+        Raising a `ToolError` refuses the call. Exactly what was judged here is executed. A tool that only
+        reads may return a `ToolResult` that it had at once; then nothing is executed.
         """
         return arguments
-
-    def prepare_at_once(self, arguments: Any, context: ToolContext) -> Any:  # noqa: ARG002
-        """The result of `prepare` if it needs no waiting; None leaves it to `prepare`."""
-        return None
-
-    def at_once(self, prepared: Any, context: ToolContext) -> ToolResult | None:  # noqa: ARG002
-        """The result of a read-only call that needs no waiting.
-
-        None: the call is executed, which also reports any failure.
-        """
-        return None
 
     @abstractmethod
     async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:

@@ -10,7 +10,6 @@ from typing import Any
 from interlock.config.modes import ToolMode, looser_than, stricter
 from interlock.core.errors import PreconditionFailed
 from interlock.db.database import Database
-from interlock.gates.gate import CallContext
 from interlock.log.stream_appender import WritePrecondition
 from interlock.policy.authority import Authority, AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import NO_SWITCHING, AuthorityInputs, ModeSwitching
@@ -18,6 +17,7 @@ from interlock.policy.policy_fields import NO_RESTRICTION, ToolPolicy, meet, mer
 from interlock.sessions.runtime_settings import SettingsStore, SettingsVersion
 from interlock.tools.mcp.service import McpService
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.tool import ToolContext
 
 CANCELLED = "cancelled"
 
@@ -138,7 +138,7 @@ class CurrentAuthority:
         self._compiled[asked] = _Compiled(stored, version, agent, node, authority)
         return authority
 
-    def condition(self, authority: Authority, context: CallContext) -> WritePrecondition:
+    def condition(self, authority: Authority, context: ToolContext) -> WritePrecondition:
         newest = self._newest
         if newest is None or not _is_same(
             authority.authority_inputs.settings, newest.stored.settings.tools
@@ -152,7 +152,7 @@ class CurrentAuthority:
         present = (_task_of(context), context.session_id, *modes)
         return WritePrecondition(UNCHANGED, (*present, newest.stored.version, newest.mcp_version))
 
-    async def narrowed(self, authority: Authority, context: CallContext) -> Authority | None:
+    async def narrowed(self, authority: Authority, context: ToolContext) -> Authority | None:
         at_work_in = context.session_id if _task_of(context) else ""
         look = await self._look(at_work_in, context.session_id if context.follows_session else "")
         if look.mode == CANCELLED:
@@ -178,7 +178,7 @@ class CurrentAuthority:
         return look
 
 
-def _task_of(context: CallContext) -> str:
+def _task_of(context: ToolContext) -> str:
     """A delegated task belongs to the task that delegated it: `t_1.2` to `t_1`."""
     return (context.scope.task or "").partition(".")[0]
 

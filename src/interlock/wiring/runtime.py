@@ -261,7 +261,10 @@ def open_runtime(
             open_modes=open_modes,
         ),
         eraser=SessionEraser(
-            database, log, (kept.forget, outputs.forget, sealed.forget), statements=ERASE_SESSION
+            database,
+            log,
+            tuple(store.files.delete_session for store in (kept, outputs, sealed)),
+            statements=ERASE_SESSION,
         ),
         lives=lives,
         leases=Leases(log, seconds=settings.session.lease_seconds, lives=lives),
@@ -292,7 +295,9 @@ def open_runtime(
         anchors=AnchorSender(database, log, [_anchor_sink(settings, sink) for sink in given.anchors]),
         retention=None
         if settings.retention_days is None
-        else RetentionSweeper(log, database, settings.retention_days, forget_before=sealed.forget_before),
+        else RetentionSweeper(
+            log, database, settings.retention_days, forget_before=sealed.files.delete_before
+        ),
     )
 
 

@@ -8,12 +8,11 @@ import pytest
 from interlock.agent.events import ToolCallInfo, ToolDenied, ToolResultInfo, TurnCompleted
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
 from interlock.models.message_encoding import encode_message
 from interlock.sessions.mode_switch import ModeSwitch
 from interlock.sessions.models import Role
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import Effect
+from interlock.tools.tool import Effect, ToolContext
 from tests.harness.tools import DeclaredTool
 from tests.integration.agent.test_loop import call, of
 from tests.integration.agent.test_offers import Listening
@@ -49,7 +48,7 @@ async def test_the_loop_s_own_way_to_a_tool_leads_through_the_gate(harness, name
     authority = await harness.runtime.authority(ToolMode.chat_safe)
     loop = harness.loop("msg:never")
     asked = ToolCall("c", name, json.dumps({"path": "a.txt"}))
-    told = (await loop._execute_tool(asked, authority, CallContext(session))).as_dict()
+    told = (await loop._execute_tool(asked, authority, ToolContext(session))).as_dict()
     assert set(told) == SIX
     assert (told["ok"], told["error_code"], told["mode"]) == (False, "MODE_DENIED", "chat_safe")
     assert not harness.event_rows(session, "tool_call.started")

@@ -9,11 +9,11 @@ from interlock.agent.loop import TaskAssignment
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.recovery import record_interrupted_calls
-from interlock.gates.runner import CallContext
 from interlock.log.kinds import ToolCallStarted
 from interlock.log.task_events import TurnCompletedEvent
 from interlock.redaction.redactor import MARK
 from interlock.sessions.models import Role
+from interlock.tools.tool import ToolContext
 from tests.integration.agent.test_loop import call, of
 
 ASK = call("ask_user", type="confirmation", message="Shall I?")
@@ -70,8 +70,8 @@ async def left_behind(harness, *calls: tuple[str, dict]) -> str:
     return session
 
 
-def in_turn(harness, session: str) -> CallContext:
-    return CallContext(session, appender=harness.runtime.log.appender(session))
+def in_turn(harness, session: str) -> ToolContext:
+    return ToolContext(session, appender=harness.runtime.log.appender(session))
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])

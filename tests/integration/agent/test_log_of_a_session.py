@@ -7,7 +7,7 @@ READ = ("turn.completed", "tool_call.started", "tool_call.completed")
 
 
 async def test_eight_reads_are_32_events_and_at_most_two_commits_each_and_three(tmp_path, monkeypatch):
-    """Without `ReadFileTool.at_once`, whose intent and outcome share a commit, it would be 24 commits."""
+    """Without reads at once, whose intent and outcome share a commit, it would be 24 commits."""
     reads = [{"tool_calls": [call("read_file", path=f"{number}.txt")]} for number in range(READS)]
     environment, commits = {"MODEL": script(tmp_path, *reads, "msg:done")}, []
     async with open_runtime_harness(tmp_path, monkeypatch, environment) as harness:

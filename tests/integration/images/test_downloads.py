@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from interlock.policy.policy_fields import ImagePolicy, ToolPolicy
 from interlock.tools import http
-from interlock.tools.media import image_download
 from tests.harness.image_server import KEY, ImageServer
 from tests.harness.sample_images import png
 
@@ -173,7 +173,7 @@ async def test_the_endpoints_own_host_on_another_port_is_somebody_else(images):
 
 async def test_a_name_that_also_leads_inside_is_refused_whole(images, inner, monkeypatch):
     """One public address among its addresses does not make the others reachable."""
-    monkeypatch.setattr(image_download, "ThreadedResolver", lambda: Names(["93.184.215.14", "127.0.0.1"]))
+    monkeypatch.setattr(http, "ThreadedResolver", lambda: Names(["93.184.215.14", "127.0.0.1"]))
     point_to(images, f"https://images.example:{inner}/x.png")
     assert "from a non-public address (images.example)" in (await images.failure())[1]
 
@@ -216,8 +216,8 @@ async def elsewhere(tmp_path, monkeypatch):
     context.load_cert_chain(certificate, key)
     server = await ImageServer().start(context)
     server.names = Names(["127.0.0.1"])
-    monkeypatch.setattr(image_download, "ThreadedResolver", lambda: server.names)
-    monkeypatch.setattr(image_download, "is_public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(http, "ThreadedResolver", lambda: server.names)
+    monkeypatch.setattr(http, "is_public", lambda address: address == "127.0.0.1")
     server.certificate = certificate
     yield server
     await server.stop()
@@ -257,3 +257,50 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(images, elsewher
     assert "images.example has a certificate that is not trusted" in message
     assert "charged" in step
     assert elsewhere.fetched == []
+
+
+@pytest.mark.parametrize(
+    "target", ["http://127.0.0.1:{port}/", "https://127.0.0.2:{port}/", "ftp://x/", "", "http://[::1/"]
+)
+async def test_a_redirect_is_checked_like_the_first_url(trusting, inner, target):
+    serve(trusting, status=302, headers={"Location": target.format(port=inner)}, body=b"")
+    first = URL(f"https://images.example:{trusting.port}/files/1.png")
+    with pytest.raises(http.HttpError):
+        await http.request(
+            "GET",
+            first,
+            headers={},
+            accepted={200},
+            max_bytes=10_000,
+            public_only=True,
+            max_redirects=3,
+        )
+    assert len(trusting.fetched) == 1
+    assert trusting.names.asked == ["images.example"]
+
+
+async def test_redirects_are_followed_as_far_as_wanted_and_tell_no_other_origin_the_key(images):
+    other = await ImageServer().start()
+    try:
+        last = serve(other, "/last", body=b"found")
+        second = serve(images.endpoint, "/2", status=302, headers={"Location": last}, body=b"")
+        serve(images.endpoint, "/1", status=302, headers={"Location": "/2"}, body=b"")
+        first = URL(second).with_path("/1")
+
+        async def fetched(max_redirects: int) -> http.HttpResponse:
+            return await http.request(
+                "GET",
+                first,
+                headers={"Authorization": KEY},
+                accepted={200},
+                max_bytes=100,
+                max_redirects=max_redirects,
+            )
+
+        assert (await fetched(0)).status == (await fetched(1)).status == 302
+        response = await fetched(2)
+        assert (response.status, response.body) == (200, b"found")
+        assert {request.headers.get("Authorization") for request in images.endpoint.fetched} == {KEY}
+        assert [request.headers.get("Authorization") for request in other.fetched] == [None]
+    finally:
+        await other.stop()

@@ -73,7 +73,7 @@ async def test_a_fault_of_our_own_shows_no_key(images, monkeypatch, capsys):
     def broken(*_arguments, **_options):
         raise RuntimeError(f"with {KEY}")
 
-    monkeypatch.setattr(image_client, "opened_session", broken)
+    monkeypatch.setattr(image_client, "request", broken)
     set_log_redaction(images.bench.redactor.value)
     log_to_stderr("debug")
     _, message, _ = await images.failure()

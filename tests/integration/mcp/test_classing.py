@@ -9,9 +9,9 @@ from interlock.config.modes import ToolMode
 from interlock.core.errors import BadUsage, ErrorCode, UserError
 from interlock.gates.gate import ToolCall
 from interlock.gates.mcp_administration import ClassifyRequest
-from interlock.gates.runner import CallContext
 from interlock.policy.policy_fields import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
 from interlock.tools.mcp import pool, service
+from interlock.tools.tool import ToolContext
 from tests.harness.mcp import HOSTILE, QUICK, WHO, McpHarness, open_mcp_harness
 
 
@@ -73,7 +73,7 @@ async def test_an_agents_own_list_holds_where_the_system_lists_no_servers(harnes
     async def called_by_the_agent():
         authority = await runtime.authority(ToolMode.coding, agent=listing)
         call = ToolCall("c", "bad__echo", {"text": "x"}, timeout_seconds=10)
-        return await runtime.runner.call(call, authority, CallContext(harness.session_id))
+        return await runtime.runner.call(call, authority, ToolContext(harness.session_id))
 
     assert (await called_by_the_agent()).failure.error_code is ErrorCode.MODE_DENIED
     await harness.allow("bad", "echo")
@@ -162,11 +162,11 @@ async def test_a_class_that_is_taken_away_holds_no_longer_within_the_same_turn(h
     authority = await harness.runtime.authority(ToolMode.coding)
     await harness.runtime.mcp_servers.remove("bad", "echo", who=WHO)
     call = ToolCall("late", "bad__echo", {"text": "x"})
-    late = await harness.runtime.runner.call(call, authority, CallContext(harness.session_id))
+    late = await harness.runtime.runner.call(call, authority, ToolContext(harness.session_id))
     assert late.failure.error_code is ErrorCode.MODE_DENIED
     assert (await harness.call("bad__echo")).failure.error_code is ErrorCode.MODE_DENIED
     await harness.runtime.authority(ToolMode.coding)
-    later = await harness.runtime.runner.call(call, authority, CallContext(harness.session_id))
+    later = await harness.runtime.runner.call(call, authority, ToolContext(harness.session_id))
     assert later.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
     assert await harness.flushed("tool_call.started", harness.session_id) == []
 

@@ -8,10 +8,10 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
 from interlock.sandbox import protected_snapshot
 from interlock.tools.mcp.connection import McpConnection
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 from tests.harness.mcp import McpHarness
 
 
@@ -45,7 +45,7 @@ def names(folder: Path) -> list[str]:
 async def call_in(harness: McpHarness, session_id: str, path: Path) -> ToolResult:
     authority = await harness.runtime.authority(ToolMode.coding)
     call = ToolCall(f"call-{path.name}", "bad__echo", {"text": str(path)}, timeout_seconds=20)
-    return await harness.runtime.runner.call(call, authority, CallContext(session_id))
+    return await harness.runtime.runner.call(call, authority, ToolContext(session_id))
 
 
 async def test_a_call_that_comes_while_another_ends_leaves_nothing_planted(

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.gateway.auth import CredentialService
 from interlock.log.kinds import merge_payload
 from interlock.log.stream_appender import NO_SCOPE, EventScope
@@ -15,6 +15,7 @@ from interlock.policy.authority import AuthorityCache
 from interlock.policy.authority_inputs import AuthorityInputs, CallLimits
 from interlock.policy.policy_fields import FsPolicy, MemoryPolicy, ToolPolicy
 from interlock.redaction.redactor import Redactor
+from interlock.tools.tool import ToolContext
 from interlock.wiring import build_registry, memory_services
 from tests.harness.store import StoreHarness
 from tests.harness.tasks import TaskHarness
@@ -42,7 +43,7 @@ class Tools:
             )
         )
         call = ToolCall("call_1", name, arguments)
-        return await self.runner.call(call, authority, CallContext(self.session_id, scope=self.scope))
+        return await self.runner.call(call, authority, ToolContext(self.session_id, scope=self.scope))
 
     async def ok(self, name: str, **arguments):
         result = await self.call(name, **arguments)

@@ -6,7 +6,6 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
 from interlock.models.demo import DemoProvider
 from interlock.models.message_encoding import encode_message
 from interlock.models.provider import (
@@ -18,6 +17,7 @@ from interlock.models.provider import (
 )
 from interlock.policy.authority_inputs import ModeSwitching
 from interlock.policy.verdict import ModeSwitchMethod
+from interlock.tools.tool import ToolContext
 from interlock.wiring import open_runtime, select_sandbox
 from tests.harness.model_request_checks import message_faults
 from tests.integration.models.asking import asked
@@ -48,7 +48,7 @@ class Conversation:
             (call,) = reply.tool_calls
             self.called.append(call.name)
             result = await self.runtime.runner.call(
-                ToolCall(call.call_id, call.name, call.arguments), authority, CallContext(self.session_id)
+                ToolCall(call.call_id, call.name, call.arguments), authority, ToolContext(self.session_id)
             )
             if result.failure is not None:
                 self.codes.append(result.failure.error_code.value)

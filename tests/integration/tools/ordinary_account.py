@@ -38,8 +38,11 @@ async def call(root: str, name: str, arguments: str) -> dict:
     assert registered is not None
     tool = registered.tool
     context = ToolContext(
-        *("session", "call", ToolMode.chat, ToolLimits(524288, 2097152, 2000, 51200, 30.0, 300.0)),
-        *(SandboxProfile((Path(root),)), "digest", lambda _text: None),
+        "session",
+        call_id="call",
+        mode=ToolMode.chat,
+        limits=ToolLimits(524288, 2097152, 2000, 51200, 30.0, 300.0),
+        profile=SandboxProfile((Path(root),)),
     )
     try:
         prepared = await tool.prepare(registered.parser.parse(orjson.loads(arguments)), context)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.registration import FileServices
 from interlock.tools.result import ToolResult
+from interlock.tools.tool import ToolContext
 from interlock.wiring import build_registry
 from tests.harness.tool_calls import ToolHarness
 
@@ -27,4 +28,4 @@ async def searched_with(
     registry = build_registry(None, FileServices(redactor, None, program))  # type: ignore[arg-type]
     runner = ToolRunner(registry, harness.store.log, redactor)
     call = ToolCall("c", "search_files", {"pattern": pattern}, timeout)
-    return await runner.call(call, harness.authority(registry), CallContext(harness.session_id))
+    return await runner.call(call, harness.authority(registry), ToolContext(harness.session_id))

@@ -365,7 +365,7 @@ async def test_a_command_that_is_cancelled_before_it_runs_leaves_nothing_open(
     before = open_descriptors()
     await slow.cancel(asyncio.ensure_future(shell.call("bash", cmd="true")))
     assert open_descriptors() == before
-    assert not [path for path in shell.outputs._folder.rglob("*") if path.is_file()]
+    assert not [path for path in shell.outputs.files.directory.rglob("*") if path.is_file()]
 
 
 def _is_it(given: tuple[object, ...]) -> bool:

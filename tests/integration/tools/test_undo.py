@@ -7,7 +7,7 @@ import pytest
 
 from interlock.core.errors import NothingToUndo
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
+from interlock.tools.tool import ToolContext
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.trees import tree
 from tests.integration.tools.undoing import house, rewritten, undo, undone
@@ -139,7 +139,7 @@ async def test_one_call_a_task_or_a_session(harness: ToolHarness):
 
         harness._count += 1
         call = f"call_{harness._count}"
-        context = CallContext(harness.session_id, scope=EventScope(task, None))
+        context = ToolContext(harness.session_id, scope=EventScope(task, None))
         arguments = {"path": path, "content": "x"}
         await harness.runner.call(ToolCall(call, "write_file", arguments), harness.authority(), context)
         return call
@@ -162,7 +162,7 @@ async def test_what_two_sessions_did_to_one_file_in_one_task_goes_back_in_order(
     other = (await harness.store.sessions.create(opened_by="test")).id
     file = harness.write("f", "0")
     for number, session in enumerate([harness.session_id, other, harness.session_id]):
-        context = CallContext(session, scope=EventScope("task", None))
+        context = ToolContext(session, scope=EventScope("task", None))
         call = ToolCall(f"x{number}", "write_file", {"path": "f", "content": "+", "mode": "append"})
         assert (await harness.runner.call(call, harness.authority(), context)).ok
     assert file.read_text() == "0+++"
@@ -177,7 +177,7 @@ async def test_a_call_id_that_two_sessions_used_is_not_guessed_at(harness: ToolH
     other = (await harness.store.sessions.create(opened_by="test")).id
     for session, path in ((harness.session_id, "a"), (other, "b")):
         call = ToolCall("call_0", "write_file", {"path": path, "content": "x"})
-        assert (await harness.runner.call(call, harness.authority(), CallContext(session))).ok
+        assert (await harness.runner.call(call, harness.authority(), ToolContext(session))).ok
     with pytest.raises(NothingToUndo, match="2 sessions"):
         await undo(harness, "call_0")
     assert tree(harness.root).keys() == {"a", "b"}
@@ -185,7 +185,7 @@ async def test_a_call_id_that_two_sessions_used_is_not_guessed_at(harness: ToolH
 
 async def test_a_call_named_like_an_undo_is_part_of_the_sessions_work(harness: ToolHarness):
     call = ToolCall("undo_000000000000", "write_file", {"path": "a", "content": "x"})
-    assert (await harness.runner.call(call, harness.authority(), CallContext(harness.session_id))).ok
+    assert (await harness.runner.call(call, harness.authority(), ToolContext(harness.session_id))).ok
     await undone(harness)
     assert tree(harness.root) == {}
 
@@ -199,7 +199,7 @@ async def test_there_is_nothing_to_take_back_of_what_is_not_known(harness: ToolH
 async def test_a_deleted_session_can_not_be_undone(harness: ToolHarness):
     harness.write("g", "secret content")
     await harness.ok("delete_file", path="g")
-    harness.kept.forget(harness.session_id)
+    harness.kept.files.delete_session(harness.session_id)
     with pytest.raises(NothingToUndo):
         await undo(harness)
 

@@ -7,12 +7,12 @@ import pytest
 
 from interlock.core.errors import NothingToUndo
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
 from interlock.log.stream_appender import EventScope
 from interlock.sandbox.file_changer import FileChanger
 from interlock.sandbox.undo import Undo
 from interlock.sandbox.undo_store import UndoStore
 from interlock.tools.files.undo_service import UndoService
+from interlock.tools.tool import ToolContext
 from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.trees import tree
@@ -71,7 +71,7 @@ async def test_of_a_task_only_its_own_undo_is_redone(harness: ToolHarness):
 
     desk = UndoService(harness.kept, harness.store.log, session_of)
     for task in ("t1", "t2"):
-        context = CallContext(harness.session_id, scope=EventScope(task, None))
+        context = ToolContext(harness.session_id, scope=EventScope(task, None))
         call = ToolCall(f"call_{task}", "write_file", {"path": task, "content": "x"})
         assert (await harness.runner.call(call, harness.authority(), context)).ok
     report = await desk.revert("t1", who="test")

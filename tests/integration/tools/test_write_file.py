@@ -56,13 +56,13 @@ async def test_a_new_file_has_the_permissions_of_any_new_file(harness: ToolHarne
 
 
 async def test_creating_never_replaces_a_file_that_appears_in_between(harness: ToolHarness, monkeypatch):
-    real = file_io._new_file
+    real = file_io.new_file
 
     def late(folder, mode):
         harness.write("d/n", "somebody's")
         return real(folder, mode)
 
-    monkeypatch.setattr(file_io, "_new_file", late)
+    monkeypatch.setattr(file_io, "new_file", late)
     assert await harness.refused("write_file", path="d/n", content="mine") == "STALE_READ"
     assert (harness.root / "d/n").read_text() == "somebody's"
     assert not list(harness.kept.entries(harness.session_id))

@@ -41,7 +41,7 @@ async def test_a_full_state_disk_stops_the_change(harness: ToolHarness, tmp_path
         assert await harness.refused("write_file", path="f", content="new")
         assert file.read_text() == "old" * 30_000
         assert not list((tmp_path / "state" / "kept").rglob("*.kept"))
-        assert not list((tmp_path / "state" / "kept").rglob("*.part"))
+        assert not list((tmp_path / "state" / "kept").rglob("*.interlock-new"))
 
 
 WRITER = """

@@ -6,14 +6,14 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode
-from interlock.gates.gate import CallContext, ClearedCall, Refusal, ToolCall, judge
+from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
 from interlock.policy.authority import AuthorityCache, compile_authority
 from interlock.policy.authority_inputs import AuthorityInputs
 from interlock.policy.policy_fields import McpPolicy, ShellPolicy, ToolPolicy
 from interlock.tools.arguments import SchemaParser
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from interlock.tools.tool import BaseTool, Effect, ExternalCode, PolicySwitch
+from interlock.tools.tool import BaseTool, Effect, ExternalCode, PolicySwitch, ToolContext
 from tests.harness.tools import DeclaredTool
 
 OPEN = ToolPolicy(mcp=McpPolicy(enabled=True, allowed_servers=frozenset({"s"})))
@@ -50,7 +50,7 @@ def registry() -> ToolRegistry:
 
 
 async def judged(registry: ToolRegistry, authority):
-    return await judge(ToolCall("c", "s__t", {"any": "key"}), authority, registry, CallContext("s_1"))
+    return await judge(ToolCall("c", "s__t", {"any": "key"}), authority, registry, ToolContext("s_1"))
 
 
 async def test_a_tool_that_is_another_one_by_now_is_not_called(registry):

@@ -124,5 +124,5 @@ def test_a_call_may_not_ask_for_more_time_than_the_policy_gives():
     registry = ToolRegistry()
     registry.register(DeclaredTool("slow", seconds=50))
     registry.register(DeclaredTool("endless", seconds=10**9))
-    assert judged(registry, "slow").timeout_seconds == 50
-    assert judged(registry, "endless").timeout_seconds == 600
+    assert judged(registry, "slow").context.timeout_seconds == 50
+    assert judged(registry, "endless").context.timeout_seconds == 600

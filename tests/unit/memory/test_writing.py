@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.core import files
 from interlock.core.errors import ToolError
 from interlock.memory import conditional_replace, note_writer
 from interlock.memory.authorship import AuthorLines, NoteAuthor
@@ -216,22 +217,22 @@ def test_what_a_person_saves_in_between_is_kept(folder, in_place):
     append(folder, "second", "plan", commit=save_once)
     text = (folder / "plan.md").read_text()
     assert text.index("first") < text.index("by a person") < text.index("second")
-    assert not list(folder.glob(".*.part"))
+    assert not list(folder.glob(f".*{files.UNFINISHED}"))
 
 
 def test_a_save_between_the_check_and_the_exchange_is_put_back(folder, monkeypatch):
     """The moment no check can cover: the exchange shows what stood there, and is undone."""
     append(folder, "first", "plan")
-    real, calls = conditional_replace._exchange, []
+    real, calls = conditional_replace.rename_exchange, []
 
-    def late(descriptor: int, one: str, other: str) -> int:
+    def late(descriptor: int, one: str, other: str) -> bool:
         if not calls:
             (folder / ".editor").write_text("only by a person\n")
             (folder / ".editor").rename(folder / "plan.md")
         calls.append(one)
         return real(descriptor, one, other)
 
-    monkeypatch.setattr(conditional_replace, "_exchange", late)
+    monkeypatch.setattr(conditional_replace, "rename_exchange", late)
     append(folder, "second", "plan")
     text = (folder / "plan.md").read_text()
     assert text.startswith("only by a person\n")
@@ -254,7 +255,7 @@ def test_a_note_that_vanishes_in_between_is_made_anew(folder):
 
 
 def test_where_names_cannot_be_exchanged_a_change_is_still_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(conditional_replace, "_RENAMEAT2", None)
+    monkeypatch.setattr(files, "_RENAMEAT2", None)
     (tmp_path / "a").write_text("old")
     (tmp_path / "ours").write_text("new")
     descriptor = os.open(tmp_path, os.O_RDONLY)
@@ -281,7 +282,7 @@ def test_a_call_that_was_stopped_leaves_no_trace(folder):
             append(folder, "second", title, commit=stop)
     assert (folder / "plan.md").read_bytes() == before
     assert visible_files(folder) == ["plan.md"]
-    assert not list(folder.glob(".*.part"))
+    assert not list(folder.glob(f".*{files.UNFINISHED}"))
 
 
 def test_waiting_for_the_lock_can_be_stopped(folder):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.protected_names import PROTECTED_NAMES
-from interlock.sandbox import file_io, linux_fs
+from interlock.core import files
 from interlock.sandbox.paths import PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
@@ -27,9 +27,9 @@ def open_descriptors() -> set[tuple[str, str]]:
 @pytest.fixture(params=["openat2", "step by step"])
 def both_ways(request, monkeypatch) -> Iterator[str]:
     """Runs a test with either way of opening, and fails it where it leaves a descriptor open."""
-    if request.param == "openat2" and not linux_fs.has_openat2():
+    if request.param == "openat2" and not files.has_openat2():
         pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr(linux_fs, "has_openat2", lambda: request.param == "openat2")
+    monkeypatch.setattr(files, "has_openat2", lambda: request.param == "openat2")
     before = open_descriptors()
     yield request.param
     assert open_descriptors() == before
@@ -39,7 +39,7 @@ def both_ways(request, monkeypatch) -> Iterator[str]:
 def unseen(request, monkeypatch) -> None:
     """Both ways to write a file before anybody sees it."""
     if request.param == "with a name of ours":
-        monkeypatch.setattr(file_io, "_open_unnamed", lambda _folder, _mode: None)
+        monkeypatch.setattr(files, "_open_unnamed", lambda _folder, _mode: None)
 
 
 @dataclass(frozen=True)

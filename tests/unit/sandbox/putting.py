@@ -4,7 +4,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from interlock.sandbox.file_io import open_file, write_atomically
+from interlock.sandbox.file_io import open_file, staged_file
 from interlock.sandbox.paths import PathAccess
 
 IS_ROOT = os.geteuid() == 0
@@ -21,14 +21,20 @@ def parent_of(roots, asked: str):
 
 
 def create(roots, asked: str, *pieces: bytes, before_commit=nothing) -> None:
-    with parent_of(roots, asked) as parent:
-        write_atomically(parent, iter(pieces), like=None, before_commit=before_commit)
+    with parent_of(roots, asked) as parent, staged_file(parent, pieces, like=None) as put:
+        before_commit()
+        put()
 
 
 def replace(roots, asked: str, *pieces: bytes, before_commit=nothing) -> None:
     place = roots.resolver.find(asked, PathAccess.write)
-    with open_file(roots.resolver, place) as like, parent_of(roots, asked) as parent:
-        write_atomically(parent, iter(pieces), like=like, before_commit=before_commit)
+    with (
+        open_file(roots.resolver, place) as like,
+        parent_of(roots, asked) as parent,
+        staged_file(parent, pieces, like=like) as put,
+    ):
+        before_commit()
+        put()
 
 
 def names(folder: Path) -> list[str]:

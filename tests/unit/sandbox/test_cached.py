@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import linux_fs, page_cache_reader
-from interlock.sandbox.linux_fs import open_cached, statx_cached
+from interlock.core import files
+from interlock.core.files import open_cached, statx_cached
+from interlock.sandbox import page_cache_reader
 from interlock.sandbox.page_cache_reader import MAX_BYTES, find_cached
 from tests.unit.sandbox.conftest import CANARY, open_descriptors, territory_of
 
@@ -151,25 +152,25 @@ def test_nothing_of_another_file_system_is_opened(roots, monkeypatch):
 
 
 def test_names_that_are_not_in_memory_are_not_waited_for(roots, monkeypatch):
-    openat2 = linux_fs._openat2
+    openat2 = files._openat2
 
-    def cold(folder, path, flags, resolve=linux_fs._WITHOUT_LINKS):
-        if resolve & linux_fs._RESOLVE_CACHED and path.endswith(b"README.md"):
+    def cold(folder, path, flags, resolve=files._WITHOUT_LINKS):
+        if resolve & files._RESOLVE_CACHED and path.endswith(b"README.md"):
             raise BlockingIOError
         return openat2(folder, path, flags, resolve)
 
-    monkeypatch.setattr(linux_fs, "_openat2", cold)
+    monkeypatch.setattr(files, "_openat2", cold)
     assert find_cached(roots.resolver, "README.md") is None
 
 
 def test_without_openat2_nothing_is_known_at_once(roots, monkeypatch):
-    monkeypatch.setattr(linux_fs, "has_openat2", lambda: False)
+    monkeypatch.setattr(files, "has_openat2", lambda: False)
     assert find_cached(roots.resolver, "README.md") is None
 
 
 @pytest.mark.parametrize("number", [None, 100_000])
 def test_without_statx_nothing_is_read(roots, monkeypatch, number):
-    monkeypatch.setattr(linux_fs, "_STATX", number)
+    monkeypatch.setattr(files, "_STATX", number)
     assert find_cached(roots.resolver, "README.md")[1] is None
 
 

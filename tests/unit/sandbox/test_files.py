@@ -12,7 +12,8 @@ import sys
 import pytest
 
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.sandbox.file_io import CHUNK_BYTES, fsync_directory, lstat_entry, open_file, open_file_in
+from interlock.core.files import fsync_directory
+from interlock.sandbox.file_io import CHUNK_BYTES, lstat_entry, open_file, open_file_in
 from tests.unit.sandbox.conftest import open_descriptors
 from tests.unit.sandbox.putting import IS_ROOT, nothing, parent_of
 

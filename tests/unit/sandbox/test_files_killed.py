@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from interlock.sandbox.file_io import open_file, write_atomically
+from interlock.sandbox.file_io import open_file, staged_file
 from interlock.sandbox.paths import PathAccess, PathResolver
 from interlock.sandbox.profile import SandboxProfile
 
@@ -33,7 +33,9 @@ def commit():
         os.kill(os.getpid(), signal.SIGKILL)
 
 with open_file(territory, place) as like, territory.parent(place) as parent:
-    write_atomically(parent, pieces(), like=like, before_commit=commit)
+    with staged_file(parent, pieces(), like=like) as put:
+        commit()
+        put()
 """
 
 

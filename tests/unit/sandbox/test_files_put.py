@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from interlock.sandbox.file_io import open_file, write_atomically
+from interlock.sandbox.file_io import open_file, staged_file
 from interlock.sandbox.paths import PathAccess
 from tests.unit.sandbox.conftest import open_descriptors
 from tests.unit.sandbox.putting import IS_ROOT, create, names, parent_of, replace
@@ -123,8 +123,9 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(roots, where, error):
     place = roots.resolver.find("empty/f", PathAccess.write)
     with open_file(roots.resolver, place) as like, parent_of(roots, "empty/f") as parent:
         for kind in (like, None):
-            with pytest.raises(error):
-                write_atomically(parent, pieces(), like=kind, before_commit=commit)
+            with pytest.raises(error), staged_file(parent, pieces(), like=kind) as put:
+                commit()
+                put()
     assert names(roots.inside / "empty") == ["f"]
     assert (roots.inside / "empty/f").read_text() == "old"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from interlock.core.session_files import BLOCK_BYTES
 from interlock.sandbox.undo_store import (
-    BLOCK_BYTES,
     MAX_ENTRY_BYTES,
     ChangeAction,
     RecordedChange,
@@ -60,7 +60,7 @@ def test_a_session_named_like_anothers_folder_is_forgotten_without_it(tmp_path, 
     kept.keep(change("an/odd id", "theirs"), [b"x"])
     (folder,) = (path.name for path in (tmp_path / "kept").iterdir() if path.is_dir())
     kept.keep(change(spelled(folder), "its own"), [b"y"])
-    kept.forget(spelled(folder))
+    kept.files.delete_session(spelled(folder))
     assert calls(kept, spelled(folder)) == []
     assert calls(kept, "an/odd id") == ["theirs"]
 
@@ -141,7 +141,7 @@ def test_with_no_room_at_all_nothing_is_kept(tmp_path):
     with kept.turn():
         pass
     kept.drop(None)
-    kept.forget("s")
+    kept.files.delete_session("s")
     assert [path.name for path in (tmp_path / "kept").iterdir()] == [".turn"]
 
 
@@ -262,9 +262,9 @@ def test_a_deleted_session_leaves_nothing(tmp_path):
     kept.keep(change("a"), [b"x"])
     kept.keep(change("b"), [b"x"])
     (tmp_path / "kept" / "a" / "00000000000000000001-00000000.kept").write_bytes(b"unreadable secret")
-    (tmp_path / "kept" / "a" / "00000000000000000002-00000000.part").write_bytes(b"half a secret")
-    kept.forget("a")
-    kept.forget("never seen")
+    (tmp_path / "kept" / "a" / ".00000002.interlock-new").write_bytes(b"half a secret")
+    kept.files.delete_session("a")
+    kept.files.delete_session("never seen")
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["b"]
 
 
@@ -282,7 +282,7 @@ def test_no_session_id_leads_out_of_the_folder(tmp_path, session):
     if session != "\ud800":
         kept.keep(change(session), [b"x"])
         assert calls(kept, session) == ["c"]
-    kept.forget(session)
+    kept.files.delete_session(session)
     assert (victim / "f").exists()
     assert calls(kept, "normal") == ["c"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "other"]

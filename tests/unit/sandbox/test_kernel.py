@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox import linux_fs
-from interlock.sandbox.linux_fs import open_beneath, rename_noreplace
+from interlock.core import files
+from interlock.core.files import open_beneath, rename_noreplace
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -102,8 +102,8 @@ def test_somebody_who_holds_a_lease_cannot_hold_the_caller(roots, folder):
 
 def test_whether_the_kernel_has_openat2_is_asked_of_the_kernel(monkeypatch):
     monkeypatch.undo()
-    has_openat2 = linux_fs.has_openat2.__wrapped__
-    monkeypatch.setattr(linux_fs, "_OPENAT2", 100_000)
+    has_openat2 = files.has_openat2.__wrapped__
+    monkeypatch.setattr(files, "_OPENAT2", 100_000)
     assert has_openat2() is False
 
 
@@ -113,9 +113,9 @@ def test_whether_the_kernel_has_openat2_is_asked_of_the_kernel(monkeypatch):
 @pytest.fixture(params=["renameat2", "without it", "a file system without it"])
 def renaming(request, monkeypatch):
     if request.param == "without it":
-        monkeypatch.setattr(linux_fs, "_RENAMEAT2", None)
+        monkeypatch.setattr(files, "_RENAMEAT2", None)
     elif request.param == "a file system without it":
-        monkeypatch.setattr(linux_fs, "_RENAME_NOREPLACE", 1 << 30)
+        monkeypatch.setattr(files, "_RENAME_NOREPLACE", 1 << 30)
 
 
 @pytest.mark.usefixtures("renaming")

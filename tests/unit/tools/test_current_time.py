@@ -5,21 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from interlock.config.modes import ToolMode
 from interlock.core.errors import ErrorCode, ToolError
-from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.builtins.current_time import CurrentTimeTool
-from interlock.tools.tool import ToolContext, ToolLimits
+from interlock.tools.tool import ToolContext
 
-CONTEXT = ToolContext(
-    session_id="s",
-    call_id="c",
-    mode=ToolMode.chat_safe,
-    limits=ToolLimits(1, 1, 1, 1, 1, 1),
-    profile=SandboxProfile(),
-    authority_digest="",
-    report_progress=lambda _text: None,
-)
+CONTEXT = ToolContext("s")
 
 
 async def told(arguments):

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.tools.output_bounds import bound_text
+from interlock.redaction.redactor import MARK
+from interlock.tools.paging import bound_text
 
 
 def test_short_text_is_left_alone():
@@ -23,10 +24,10 @@ def test_a_character_is_never_cut():
 
 
 def test_a_redaction_is_never_cut():
-    mark = "***REDACTED***"
+    mark = MARK
     for size in range(2, 2 + len(mark)):
-        assert bound_text(f"a {mark}", max_lines=9, max_bytes=size, whole=mark).text == "a "
-    assert bound_text(f"a {mark} b", max_lines=9, max_bytes=2 + len(mark), whole=mark).text == f"a {mark}"
+        assert bound_text(f"a {mark}", max_lines=9, max_bytes=size).text == "a "
+    assert bound_text(f"a {mark} b", max_lines=9, max_bytes=2 + len(mark)).text == f"a {mark}"
 
 
 @given(st.text(max_size=200), st.integers(1, 10), st.integers(0, 100))

@@ -11,7 +11,7 @@ from interlock.tools.arguments import ToolArguments
 from interlock.tools.files.base import MAX_PAGE, READING_MODES, Cursor, FileTool, PathText
 from interlock.tools.files.directory_listing import list_page, require_directory
 from interlock.tools.files.glob_arguments import Glob, judged_pattern
-from interlock.tools.output_bounds import page_limits
+from interlock.tools.paging import page_limits
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect, ToolContext, ToolLimits
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
+from interlock.core.files import open_beneath
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.directory_walk import EntryKind, entries
-from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import PathResolver, ResolvedPath, quote_path
 from interlock.tools.arguments import ToolArguments
 from interlock.tools.files.base import MAX_PAGE, READING_MODES, FileTool, PathText
 from interlock.tools.files.directory_listing import KIND_SUFFIXES, require_directory
-from interlock.tools.output_bounds import LinePage, page_limits
+from interlock.tools.paging import LinePage, page_limits
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect, ToolContext, ToolLimits
 

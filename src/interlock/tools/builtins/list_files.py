@@ -10,7 +10,7 @@ from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.arguments import ToolArguments
 from interlock.tools.files.base import MAX_PAGE, READING_MODES, Cursor, FileTool, PathText
 from interlock.tools.files.directory_listing import list_page, require_directory
-from interlock.tools.output_bounds import page_limits
+from interlock.tools.paging import page_limits
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import Effect, ToolContext, ToolLimits
 

@@ -1,6 +1,7 @@
 """Reads a text file, a page at a time. The span shown and its hash go into the call's event."""
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from interlock.core.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.file_io import OpenFile, open_file
 from interlock.sandbox.hard_link_check import HardLinkCheck
-from interlock.sandbox.page_cache_reader import CachedFile, find_cached
+from interlock.sandbox.page_cache_reader import find_cached
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.arguments import ToolArguments
 from interlock.tools.files.base import READING_MODES, Cursor, FilePath, FileTool
@@ -27,8 +28,7 @@ from interlock.tools.files.directory_listing import list_page
 from interlock.tools.files.line_excerpts import find_line
 from interlock.tools.files.suggestions import not_found_error
 from interlock.tools.files.text_format import HEAD_BYTES, TextFormat, binary_file_error, detect_text_format
-from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
-from interlock.tools.output_bounds import page_limits
+from interlock.tools.paging import PageRequest, TextPage, page_limits, read_text_page
 from interlock.tools.result import FileTouch, ToolResult
 from interlock.tools.tool import Effect, ToolContext, ToolLimits
 
@@ -37,10 +37,7 @@ MAX_OFFSET = 2**53
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A judged call. `file` is what the cache had when the path was judged."""
-
     place: ResolvedPath
-    file: CachedFile | None
     offset: int | None
     limit_bytes: int | None
     start_line: int | None
@@ -90,18 +87,22 @@ class ReadFileTool(FileTool[_Plan]):
     def limits_text(self, limits: ToolLimits) -> str:
         return f"{page_limits(limits)} limit_bytes allows more at once, up to {limits.max_read_bytes}."
 
-    def prepare_at_once(self, arguments: ReadFileArguments, context: ToolContext) -> _Plan | None:
-        found = find_cached(PathResolver(context.profile), arguments.path)
-        return found and _plan(*found, arguments, context)
+    async def prepare(self, arguments: ReadFileArguments, context: ToolContext) -> _Plan | ToolResult:
+        """A small cached file is read at once, without a thread and with a single commit."""
+        resolver = PathResolver(context.profile)
+        found = find_cached(resolver, arguments.path)
+        if found is None:
+            return await super().prepare(arguments, context)
+        place, file = found
+        plan = _plan(place, arguments, context)
+        if file is not None:
+            # `execute` reports the error.
+            with suppress(ToolError):
+                return self._read(file, plan, resolver.shown(place), context)
+        return plan
 
     def judge(self, arguments: ReadFileArguments, resolver: PathResolver, context: ToolContext) -> _Plan:
-        return _plan(resolver.find(arguments.path), None, arguments, context)
-
-    def at_once(self, prepared: _Plan, context: ToolContext) -> ToolResult | None:
-        if prepared.file is None:
-            return None
-        shown = PathResolver(context.profile).shown(prepared.place)
-        return self._read(prepared.file, prepared, shown, context)
+        return _plan(resolver.find(arguments.path), arguments, context)
 
     def work(self, plan: _Plan, resolver: PathResolver, context: ToolContext) -> ToolResult:
         try:
@@ -134,7 +135,6 @@ class ReadFileTool(FileTool[_Plan]):
             truncated_bytes=not page.is_last and not page.cut_by_lines,
             next_page_cursor=cursor,
             meta=_meta(shown, file, form, page, begin.line),
-            asked_bytes=plan.limit_bytes or 0,
             touched=(source.touch(plan.place.spelled, page, form),),
             redacted=page.redacted,
         )
@@ -197,12 +197,9 @@ class _Begin:
         return {"offset": page.end, "line": line, **asked}
 
 
-def _plan(
-    place: ResolvedPath, file: CachedFile | None, arguments: ReadFileArguments, context: ToolContext
-) -> _Plan:
+def _plan(place: ResolvedPath, arguments: ReadFileArguments, context: ToolContext) -> _Plan:
     plan = _Plan(
         place=place,
-        file=file,
         offset=arguments.offset,
         limit_bytes=arguments.limit_bytes,
         start_line=arguments.start_line,

@@ -39,7 +39,7 @@ from interlock.tools.files.ripgrep import (
     find_matches,
 )
 from interlock.tools.files.suggestions import not_found_error
-from interlock.tools.output_bounds import LinePage, page_limits
+from interlock.tools.paging import LinePage, page_limits
 from interlock.tools.result import ToolResult
 from interlock.tools.threads import run_in_thread
 from interlock.tools.tool import Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, TypedTool

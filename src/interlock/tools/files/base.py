@@ -66,7 +66,7 @@ class FileTool(TypedTool, Generic[Plan]):
         """What the call is about, for error messages."""
         return resolver.shown(plan.place)
 
-    async def prepare(self, arguments: Any, context: ToolContext) -> Plan:
+    async def prepare(self, arguments: Any, context: ToolContext) -> Plan | ToolResult:
         return await judge_paths(arguments, context, self.judge)
 
     async def execute(self, prepared: Plan, context: ToolContext) -> ToolResult:

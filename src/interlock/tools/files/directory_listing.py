@@ -7,13 +7,13 @@ from hashlib import sha256
 from typing import Any
 
 from interlock.core.errors import ErrorCode, ToolError
+from interlock.core.files import open_beneath
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.directory_walk import MAX_DEPTH, DirectoryEntry, EntryKind, walk
-from interlock.sandbox.linux_fs import open_beneath
 from interlock.sandbox.paths import PathResolver, ResolvedPath
 from interlock.tools.files.cursor import cursor_subject, make_cursor, read_cursor, stale_cursor, text_in
 from interlock.tools.files.suggestions import not_found_error
-from interlock.tools.output_bounds import LinePage
+from interlock.tools.paging import LinePage
 from interlock.tools.result import ToolResult
 from interlock.tools.tool import ToolContext
 

@@ -9,8 +9,7 @@ from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.file_io import OpenFile, open_file_in
 from interlock.sandbox.hard_link_check import HardLinkCheck
 from interlock.tools.files.text_format import TextFormat, detect_text_format
-from interlock.tools.files.text_page import MARGIN_BYTES, find_open_key_block
-from interlock.tools.output_bounds import bound_text
+from interlock.tools.paging import MARGIN_BYTES, bound_text, find_open_key_block, mark_around
 
 MAX_LINE_CHARS = 500
 _BEFORE_MATCH = 120
@@ -179,12 +178,7 @@ def _cut(text: str, column: int, max_bytes: int, *, was_cut: bool) -> str:
     if len(text) <= most and len(text.encode("utf-8", "replace")) <= max_bytes:
         return f"{'…' if was_cut else ''}{text}"
     start = max(0, min(column - min(_BEFORE_MATCH, most // 4), len(text) - most))
-    end = start + most
-    # Never inside a mark.
-    if (mark := text.rfind(MARK, 0, start + len(MARK) - 1)) != -1 and mark < start < mark + len(MARK):
-        start = mark
-    if (mark := text.rfind(MARK, 0, end + len(MARK) - 1)) != -1 and mark < end < mark + len(MARK):
-        end = mark + len(MARK)
-    shown = bound_text(text[start:end], max_lines=1, max_bytes=max_bytes, whole=MARK)
+    start, end = mark_around(text, start)[0], mark_around(text, start + most)[1]
+    shown = bound_text(text[start:end], max_lines=1, max_bytes=max_bytes)
     is_cut = end < len(text) or shown.truncated_bytes
     return f"{'…' if start or was_cut else ''}{shown.text}{'…' if is_cut else ''}"

@@ -6,15 +6,12 @@ files have another name and are locked: files with that name and no lock were le
 
 import os
 import secrets
-import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from interlock.core.file_lock import take_lock
-from interlock.core.remove_tree import remove_tree
+from interlock.core.session_files import SessionFiles
 from interlock.sandbox.undo_store import state_write_error
 
 # Per stream; output beyond it is read and discarded.
@@ -72,9 +69,7 @@ class OutputSpool:
     """Limited: beyond `max_bytes` in total, the oldest are deleted."""
 
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
-        self._folder = folder
-        self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self.files = SessionFiles(folder, max_bytes=max_bytes)
 
     def begin(self, session_id: str) -> SpooledOutput:
         try:
@@ -83,10 +78,7 @@ class OutputSpool:
             raise state_write_error(error, "its output cannot be stored; it was not run") from error
 
     def _begun(self, session_id: str) -> SpooledOutput:
-        folder = self._folder_of(session_id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._lock:
-            self._forget_oldest()
+        folder = self.files.make_directory(session_id)
         name = secrets.token_hex(8)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         with ExitStack() as opened:
@@ -104,7 +96,7 @@ class OutputSpool:
             return None
         opened: list[SpooledStream] = []
         for end in STREAMS:
-            path = self._folder_of(session_id) / f"{name}.{end}"
+            path = self.files.directory_of(session_id) / f"{name}.{end}"
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except OSError:
@@ -117,11 +109,13 @@ class OutputSpool:
 
     def keep(self, session_id: str, output: SpooledOutput) -> None:
         """Store the output of an ended command for `find`."""
-        for end in STREAMS:
-            path = self._folder_of(session_id) / f"{output.name}.{end}"
+        folder = self.files.directory_of(session_id)
+        paths = [folder / f"{output.name}.{end}" for end in STREAMS]
+        for path in paths:
             # It may be one of the oldest already.
             with suppress(FileNotFoundError):
                 path.with_name(f"{path.name}{_RUNNING}").rename(path)
+        self.files.make_room(output.out.size + output.err.size, spare=frozenset(paths))
         output.close()
 
     def let_go(self, session_id: str, output: SpooledOutput) -> None:
@@ -129,11 +123,11 @@ class OutputSpool:
         output.close()
         for end in STREAMS:
             with suppress(OSError):
-                (self._folder_of(session_id) / f"{output.name}.{end}{_RUNNING}").unlink()
+                (self.files.directory_of(session_id) / f"{output.name}.{end}{_RUNNING}").unlink()
 
     def remove_abandoned(self) -> None:
         """Delete output of killed processes, to which no cursor refers."""
-        for path, _ in self._all():
+        for path, _ in self.files.files():
             if not path.name.endswith(_RUNNING):
                 continue
             with suppress(OSError):
@@ -143,28 +137,3 @@ class OutputSpool:
                         path.unlink()
                 finally:
                     os.close(descriptor)
-
-    def forget(self, session_id: str) -> None:
-        """Erase everything stored of a deleted session. Raises `OSError`."""
-        remove_tree(self._folder_of(session_id))
-
-    def _folder_of(self, session_id: str) -> Path:
-        # Session ids are arbitrary text; directory names are not.
-        return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-    def _forget_oldest(self) -> None:
-        found = sorted(self._all(), key=lambda item: item[1].st_mtime_ns)
-        total = sum(status.st_size for _, status in found)
-        for path, status in found:
-            if total <= self._max_bytes:
-                return
-            with suppress(OSError):
-                path.unlink()
-            total -= status.st_size
-
-    def _all(self) -> Iterator[tuple[Path, os.stat_result]]:
-        with suppress(OSError):
-            for folder in self._folder.iterdir():
-                for path in folder.iterdir():
-                    with suppress(OSError):
-                        yield path, path.stat()

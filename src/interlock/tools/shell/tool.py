@@ -28,8 +28,7 @@ from interlock.tools.files.cursor import (
 )
 from interlock.tools.files.directory_listing import require_directory
 from interlock.tools.files.text_format import TextFormat
-from interlock.tools.files.text_page import PageRequest, TextPage, read_text_page
-from interlock.tools.output_bounds import page_limits
+from interlock.tools.paging import PageRequest, TextPage, page_limits, read_text_page
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.shell.command_runner import (
     ProgressReporter,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.output_bounds import LinePage
+from interlock.tools.paging import LinePage
 from interlock.tools.tool import ToolLimits
 
 SECRET = "sk-known-secret"
@@ -32,6 +32,7 @@ def test_a_page_is_a_beginning_of_the_lines_within_both_limits(lines, max_lines,
     assert filled.is_full == (taken < len(lines))
     assert filled.is_full <= (filled.truncated_lines or filled.truncated_bytes)
     assert SECRET not in filled.text
+    assert Redactor([SECRET]).text(filled.text) == filled.text
     assert filled.text.count("***") == 2 * filled.text.count(MARK)
     if not filled.truncated_bytes:
         assert filled.text.splitlines() == [line.replace(SECRET, MARK) for line in lines[:taken]]

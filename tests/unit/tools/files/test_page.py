@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from interlock.core.text import sanitize_text
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.files.text_format import TextFormat, detect_text_format
-from interlock.tools.files.text_page import (
+from interlock.tools.paging import (
     MARGIN_BYTES,
     MAX_LOOK_BACK_BYTES,
     PageRequest,
+    PageText,
     find_open_key_block,
     read_text_page,
 )
@@ -77,6 +78,15 @@ def test_bytes_that_are_no_characters_are_neither_lost_nor_shown_twice(noise, fo
     data = form.mark + noise + SECRET.encode(form.encoding) + noise
     pages = pages_of(data, form, size, 1000, whole_lines)
     assert "".join(page.text for page in pages) == expected(data, form)
+
+
+@given(texts, forms, sizes, st.integers(1, 5), st.booleans())
+def test_nothing_is_left_to_redact_on_a_page(text, form, size, lines, whole_lines):
+    """No cut makes a secret of what was none, and none shows one: the runner takes a page as it is."""
+    for page in pages_of(body_of(text, form), form, size, lines, whole_lines):
+        assert type(page.text) is PageText
+        assert REDACTOR.text(page.text) == page.text
+        assert sanitize_text(page.text) == page.text
 
 
 @given(texts, forms, sizes, st.integers(1, 5), st.booleans())

@@ -1,13 +1,20 @@
-"""The few system calls Python does not offer: `openat2`, `statx`, and `renameat2` that never replaces."""
+"""Files without surprises: opened without symlinks, written whole or not at all, and durable.
+
+The system calls that Python does not offer are here: `openat2`, `statx` and `renameat2`.
+"""
 
 import ctypes
 import errno
 import os
 import platform
+import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 # The numbers are the kernel's own (asm-generic; x86_64 has an older one for renameat2).
 _OPENAT2 = 437
@@ -20,6 +27,7 @@ _RESOLVE_BENEATH = 0x08
 _RESOLVE_CACHED = 0x20
 _WITHOUT_LINKS = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
 _RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
 _AT_EMPTY_PATH = 0x1000
 _AT_STATX_DONT_SYNC = 0x4000
 _STATX_BASIC_STATS = 0x7FF
@@ -132,27 +140,31 @@ def statx_cached(descriptor: int) -> CachedStat:
 
 def rename_noreplace(source_folder: int, source: str, folder: int, name: str) -> None:
     """Rename, unless there is something of that name already."""
-    code = _renameat2(source_folder, source, folder, name)
-    if code in _NO_RENAMEAT2:
+    if not _renameat2(source_folder, source, folder, name, _RENAME_NOREPLACE):
         _claim_then_rename(source_folder, source, folder, name)
-    elif code:
-        raise OSError(code, os.strerror(code), name)
+
+
+def rename_exchange(folder: int, one: str, other: str) -> bool:
+    """Exchange two names in one step; False where the kernel or the file system cannot."""
+    return _renameat2(folder, one, folder, other, _RENAME_EXCHANGE)
 
 
 # Also returned by file systems without the flag, and by containers' filters.
 _NO_RENAMEAT2 = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
 
-def _renameat2(source_folder: int, source: str, folder: int, name: str) -> int:
-    """Zero, or why not."""
+def _renameat2(source_folder: int, source: str, folder: int, name: str, flag: int) -> bool:
+    """False where it cannot be had."""
     old, new = _c_string(source), _c_string(name)
     if _RENAMEAT2 is None:
-        return errno.ENOSYS
-    failed = _libc().syscall(
-        *(ctypes.c_long(_RENAMEAT2), ctypes.c_int(source_folder), ctypes.c_char_p(old)),
-        *(ctypes.c_int(folder), ctypes.c_char_p(new), ctypes.c_uint(_RENAME_NOREPLACE)),
-    )
-    return ctypes.get_errno() if failed else 0
+        return False
+    call = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    if not call(_RENAMEAT2, source_folder, old, folder, new, flag):
+        return True
+    error = _last_error(name)
+    if error.errno in _NO_RENAMEAT2:
+        return False
+    raise error
 
 
 def _claim_then_rename(source_folder: int, source: str, folder: int, name: str) -> None:
@@ -223,3 +235,130 @@ def _open_one(folder: int, name: str, flags: int) -> int:
 
 def _is_a_link(name: str) -> OSError:
     return OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+
+
+@dataclass(slots=True)
+class NewFile:
+    """A file not visible yet: without a name or, if unsupported, with a temporary one."""
+
+    folder: int
+    descriptor: int
+    temporary_name: str | None
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.descriptor, view) :]
+
+    def appear_as(self, name: str) -> None:
+        """Under a name that nothing else has."""
+        if self.temporary_name is not None:
+            rename_noreplace(self.folder, self.temporary_name, self.folder, name)
+            self.temporary_name = None
+            return
+        os.link(f"/proc/self/fd/{self.descriptor}", name, dst_dir_fd=self.folder, follow_symlinks=True)
+
+    def replace(self, name: str) -> None:
+        os.rename(self.named(), name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        self.temporary_name = None
+
+    def named(self) -> str:
+        """Its temporary name, hidden; it goes with the file unless the file was renamed."""
+        if self.temporary_name is None:
+            temporary_name = _temporary_name()
+            self.appear_as(temporary_name)
+            self.temporary_name = temporary_name
+        return self.temporary_name
+
+
+@contextmanager
+def new_file(folder: int, mode: int) -> Iterator[NewFile]:
+    """A file in an open directory, which is gone afterwards unless it was given a name."""
+    descriptor, name = _open_unnamed(folder, mode), None
+    if descriptor is None:
+        name = _temporary_name()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, mode, dir_fd=folder)
+    new = NewFile(folder, descriptor, name)
+    try:
+        yield new
+    finally:
+        os.close(descriptor)
+        if new.temporary_name is not None:
+            with suppress(OSError):
+                os.unlink(new.temporary_name, dir_fd=folder)
+
+
+def _open_unnamed(folder: int, mode: int) -> int | None:
+    """None where the file system has no files without a name, or the system no way to give them one."""
+    if not Path("/proc/self/fd").exists():
+        return None
+    try:
+        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError:
+        return None
+
+
+# The end of the name of a file that is being written where it cannot be without one.
+UNFINISHED = ".interlock-new"
+
+
+def _temporary_name() -> str:
+    return f".{secrets.token_hex(8)}{UNFINISHED}"
+
+
+@contextmanager
+def durable_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
+    """A new file of this account, to be written; it appears under its name, on disk, when the block ends.
+
+    If the block raises, nothing is left of it. Unless it may `replace`, an existing file is kept.
+    """
+    with _directory(path.parent) as folder, new_file(folder, 0o600) as new:
+        with os.fdopen(os.dup(new.descriptor), "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if replace:
+            new.replace(path.name)
+        else:
+            new.appear_as(path.name)
+        os.fsync(folder)
+
+
+def write_durably(path: Path, pieces: Iterable[bytes], *, replace: bool = False) -> None:
+    with durable_file(path, replace=replace) as stream:
+        stream.writelines(pieces)
+
+
+def fsync_path(directory: Path) -> None:
+    """Make the names in a directory durable, or raise `OSError`."""
+    with _directory(directory) as folder:
+        os.fsync(folder)
+
+
+@contextmanager
+def _directory(path: Path) -> Iterator[int]:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def fsync_directory(folder: int) -> None:
+    """Make a change of a directory durable, which was made already: where that fails, it is ignored."""
+    with suppress(OSError):
+        descriptor = open_beneath(folder, ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_bounded(descriptor: int, count: int) -> bytes:
+    """At most `count` bytes from where it is; fewer only at the end of the file."""
+    pieces: list[bytes] = []
+    while count > 0 and (piece := os.read(descriptor, count)):
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)

@@ -1,4 +1,8 @@
-"""One page of a file's text, cut at a safe place: never inside a character, a line or a secret."""
+"""Pages of output: a file's text, lines of results, and the bounds of everything else.
+
+A page is cut after it was redacted, so that no secret straddles a cut, and what it shows is counted after
+that. Its text is a `PageText`: the runner neither redacts nor bounds it again.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -8,6 +12,110 @@ from interlock.core.text import sanitize_text
 from interlock.redaction.open_key_block import LONGEST_OPENING, may_be_inside_block, open_block_header
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.files.text_format import TextFormat
+from interlock.tools.tool import ToolLimits
+
+
+class PageText(str):
+    """The text of a page: redacted, bounded and encodable. Only this module makes it.
+
+    Text that is made from it is a `str`, and untrusted like any other.
+    """
+
+    __slots__ = ()
+
+
+def page_limits(limits: ToolLimits) -> str:
+    return f"A page has at most {limits.max_output_lines} lines and {limits.max_output_bytes} bytes."
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedText:
+    text: str
+    truncated_lines: bool
+    truncated_bytes: bool
+
+
+def bound_text(text: str, *, max_lines: int, max_bytes: int) -> BoundedText:
+    """At most that many lines and bytes, never cut inside a character or inside a mark."""
+    truncated_lines = False
+    end = _end_of_lines(text, max_lines)
+    if end < len(text):
+        text, truncated_lines = text[:end], True
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= max_bytes:
+        return BoundedText(text, truncated_lines, truncated_bytes=False)
+    length = len(encoded[:max_bytes].decode("utf-8", "ignore"))
+    return BoundedText(text[: mark_around(text, length)[0]], truncated_lines, truncated_bytes=True)
+
+
+def mark_around(text: str, cut: int) -> tuple[int, int]:
+    """Where the mark begins and ends that a cut would split; if there is none, both are the cut."""
+    begin = text.rfind(MARK, 0, cut + len(MARK) - 1)
+    return (begin, begin + len(MARK)) if -1 < begin < cut < begin + len(MARK) else (cut, cut)
+
+
+def _end_of_lines(text: str, number: int) -> int:
+    """The offset behind the last of `number` lines."""
+    if text.count("\n") < number:
+        return len(text)
+    end = 0
+    for _ in range(number):
+        end = text.index("\n", end) + 1
+    return end
+
+
+class LinePage:
+    """A page of output lines. Each is redacted before it is counted.
+
+    File content on a page is limited to what one call may read.
+    """
+
+    def __init__(self, limits: ToolLimits, redactor: Redactor, *, max_lines: int | None = None) -> None:
+        self._redactor = redactor
+        self._max_lines = min(max_lines or limits.max_output_lines, limits.max_output_lines)
+        self._room, self._file_room = limits.max_output_bytes, limits.max_read_bytes
+        self._lines: list[str] = []
+        self.truncated_lines = False
+        self.truncated_bytes = False
+        self.is_full = False
+        # Something secret was masked in one of the lines.
+        self.redacted = False
+
+    def add(self, line: str, *, file_bytes: int = 0, redacted: bool = False) -> bool:
+        """False when the page is full: the line belongs to the next one.
+
+        `file_bytes`: how much of it is a file's content. `redacted`: it has masks already.
+        """
+        if len(self._lines) >= self._max_lines:
+            self.truncated_lines = self.is_full = True
+            return False
+        if file_bytes > self._file_room and self._lines:
+            self.truncated_bytes = self.is_full = True
+            return False
+        self._file_room -= file_bytes
+        clean = sanitize_text(line)
+        safe = self._redactor.text(clean)
+        redacted = redacted or safe != clean
+        size = len(safe.encode("utf-8", "replace")) + 1
+        if size > self._room:
+            self.truncated_bytes = True
+            if self._lines:
+                self.is_full = True
+                return False
+            safe = bound_text(safe, max_lines=1, max_bytes=max(0, self._room - 1)).text
+            size = self._room
+        self._room -= size
+        self._lines.append(safe)
+        self.redacted = self.redacted or redacted
+        return True
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def text(self) -> PageText:
+        return PageText("".join(f"{line}\n" for line in self._lines))
+
 
 # A secret that begins before a page, or ends behind it, is recognised within this many bytes.
 MARGIN_BYTES = 16 * 1024
@@ -35,7 +143,7 @@ class PageRequest:
 class TextPage:
     """The text to show, and its byte range in the file. `end` is where the next page begins."""
 
-    text: str
+    text: PageText
     start: int
     end: int
     lines: int
@@ -65,7 +173,7 @@ def read_text_page(
     taken = window.text[: sheet.position]
     shown = sheet.shown
     return TextPage(
-        text=shown,
+        text=PageText(shown),
         start=window.start,
         end=window.end if is_last else window.start + form.width(taken),
         lines=shown.count("\n") + bool(shown and not shown.endswith("\n")),
@@ -85,7 +193,7 @@ def _whole_page(window: "_PageBuffer") -> TextPage:
     """All there is, without a secret in it: the page most files are."""
     shown, line_ends = sanitize_text(window.text), window.text.count("\n")
     return TextPage(
-        text=shown,
+        text=PageText(shown),
         start=window.start,
         end=window.end,
         lines=line_ends + bool(shown and not shown.endswith("\n")),
@@ -209,12 +317,3 @@ def _fitting(piece: str, room: int, width: Callable[[str], int]) -> int:
     if width(piece) <= room:
         return len(piece)
     return bisect_right(range(len(piece) + 1), room, key=lambda length: width(piece[:length])) - 1
-
-
-def _end_of_lines(text: str, count: int) -> int:
-    if text.count("\n") < count:
-        return len(text)
-    end = 0
-    for _ in range(count):
-        end = text.index("\n", end) + 1
-    return end

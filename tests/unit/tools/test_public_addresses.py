@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.tools.media.image_download import is_public
+from interlock.tools.http import is_public
 from tests.harness.case_tables import each_row
 
 
