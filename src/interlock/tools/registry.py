@@ -148,7 +148,9 @@ class ToolRegistry:
 def _check_declaration(tool: BaseTool) -> frozenset[ToolMode]:
     """The declared modes. Refuses what no policy could deny, such as a foreign class's group "Media"."""
     modes = tool.allowed_modes
-    if not isinstance(modes, frozenset) or any(not isinstance(mode, ToolMode) for mode in modes):
+    # A foreign class may declare anything, whatever its annotations say.
+    declared: Any = modes
+    if not isinstance(declared, frozenset) or any(not isinstance(mode, ToolMode) for mode in declared):
         raise ValueError(f"{tool.name} names a mode that does not exist")
     for name, value, kind in (("group", tool.group, ToolGroup), ("effect", tool.effect, Effect)):
         if not isinstance(value, kind):
