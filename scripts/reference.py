@@ -390,7 +390,7 @@ def command_rules_page() -> str:
     )
     rows = [
         (f"`{rule.name}`", rule.decision.value, rule.reason, f"`{rule.match[0]}`", f"`{rule.not_match[0]}`")
-        for rule in builtin_rules().rules
+        for rule in builtin_rules()
     ]
     head = ("rule", "decision", "because", "matches", "does not match")
     return _page("Rules about commands", told, [_table(head, rows)])

@@ -222,7 +222,7 @@ def test_every_description_of_a_tool_has_its_chinese():
 
 def test_every_refused_command_has_its_chinese():
     judging = CommandJudge(("curl -k", "git push"), PROTECTED_NAMES, "/home/ann")
-    commands = [example for rule in builtin_rules().rules for example in rule.match]
+    commands = [example for rule in builtin_rules() for example in rule.match]
     commands += ["curl -k https://example.org", "git push", "echo x > .git/hooks/pre-commit"]
     commands += ["x" * 100_001, "{ ls; " * 101 + "}; " * 101]
     refused = [judging.judge(command, "/home/ann/ws") for command in commands]

@@ -50,6 +50,8 @@ Flush = Callable[[], Awaitable[None]]
 
 # No tool has a longer name or takes larger arguments: the rest is cut.
 MAX_NAME_CHARS = 200
+# How long text may wait that is too short to be scanned for secrets by itself.
+SCAN_SECONDS = 0.05
 # Servers reject an option with 400 or 422; routers with 404, if no server behind them accepts it.
 _OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.not_found})
 
@@ -251,6 +253,8 @@ class ModelTurnRunner:
         except asyncio.CancelledError:
             text.finish()
             raise
+        finally:
+            text.stop_scanning()
         raise ModelError(ModelFault.protocol, "the model's response ended without a finish reason")
 
     def _fit(self, reply: ModelReply) -> ModelReply:
@@ -272,7 +276,7 @@ class ModelTurnRunner:
 
 
 class _RedactedText:
-    """A text as it grows. `add` and `end` return what may be shown, and its offset."""
+    """A text as it grows. `add`, `scan` and `end` return what may be shown, and its offset."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._safe = redactor.stream()
@@ -280,6 +284,13 @@ class _RedactedText:
 
     def add(self, text: str) -> tuple[int, str]:
         return self._after(self._safe.feed(sanitize_text(text)))
+
+    @property
+    def is_unscanned(self) -> bool:
+        return self._safe.is_unscanned
+
+    def scan(self) -> tuple[int, str]:
+        return self._after(self._safe.scan())
 
     def end(self) -> tuple[int, str]:
         return self._after(self._safe.finish())
@@ -297,9 +308,11 @@ class _StreamedTurn:
         self._redactor = redactor
         self._emit = emit
         self.first_delta_at: float | None = None
+        self._scanning: asyncio.TimerHandle | None = None
         self._begin()
 
     def _begin(self) -> None:
+        self.stop_scanning()
         self._text, self._reasoning = _RedactedText(self._redactor), _RedactedText(self._redactor)
         # As the model wrote it, since the answer began.
         self.received: list[str] = []
@@ -327,13 +340,29 @@ class _StreamedTurn:
             # What follows an answer is shown when it is stored: a secret may continue in it.
             if self.reasoning_ms is None:
                 self._show_reasoning(*self._reasoning.add(delta.text))
-            return
-        self._end_reasoning()
-        if self.first_delta_at is None:
-            self.first_delta_at = now
-        self._show_text(*self._text.add(delta.text))
+        else:
+            self._end_reasoning()
+            if self.first_delta_at is None:
+                self.first_delta_at = now
+            self._show_text(*self._text.add(delta.text))
+        if self._scanning is None and (self._text.is_unscanned or self._reasoning.is_unscanned):
+            self._scanning = asyncio.get_running_loop().call_later(SCAN_SECONDS, self._scan)
+
+    def _scan(self) -> None:
+        """Show what a model that pauses has written so far."""
+        self._scanning = None
+        if self._reasoning.is_unscanned:
+            self._show_reasoning(*self._reasoning.scan())
+        if self._text.is_unscanned:
+            self._show_text(*self._text.scan())
+
+    def stop_scanning(self) -> None:
+        if self._scanning is not None:
+            self._scanning.cancel()
+            self._scanning = None
 
     def finish(self) -> None:
+        self.stop_scanning()
         self._end_reasoning()
         self._show_text(*self._text.end())
 

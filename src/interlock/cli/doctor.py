@@ -202,7 +202,7 @@ def _command_rules(settings: "Settings") -> DoctorCheckResult:
     from interlock.commands.rules import load_rules
     from interlock.wiring import read_command_rules
 
-    count = sum(len(load_rules(text, name).rules) for name, text in read_command_rules(settings.tool))
+    count = sum(len(load_rules(text, name)) for name, text in read_command_rules(settings.tool))
     return DoctorCheckResult("command rules", GOOD, f"{count} rules in {settings.tool.command_rules}")
 
 

@@ -98,7 +98,7 @@ def check(file: Path, *, json: AsJson = False) -> int:
     from interlock.core.errors import ConfigurationError
 
     try:
-        rules = load_rules(file.read_text(), str(file)).rules
+        rules = load_rules(file.read_text(), str(file))
     except (OSError, UnicodeError, ConfigurationError) as error:
         if json:
             print_json({"file": str(file), "valid": False, "problem": str(error)})

@@ -3,8 +3,9 @@
 It is advice in addition to the sandbox: what the rules do not see, the kernel confines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from interlock.commands.parse import UNKNOWN, SimpleCommand, UnreadableCommand
 from interlock.commands.parse_process import parse
@@ -14,7 +15,6 @@ from interlock.commands.rules import (
     Situation,
     builtin_rules,
     find_writes,
-    index_rules,
     load_rules,
     normalize_path,
     parse_prefix,
@@ -54,9 +54,18 @@ class CommandJudge:
         self._home = str(home)
         self._protected = parse_protected_names(protected_names)
         self._prefixes = tuple(map(parse_prefix, denylist))
-        denied = index_rules([_denied(each.text) for each in self._prefixes if not each.fault])
-        operators = [load_rules(text, name) for name, text in rule_files]
-        self._rules = (builtin_rules(), *operators, denied)
+        operators = (rule for name, text in rule_files for rule in load_rules(text, name))
+        denied = (
+            _rule(
+                f"TOOL_BASH_DENYLIST: {each.text}",
+                f"the operator denies {each.text!r}",
+                "Use a different approach, or tell the user that this command is denied.",
+                prefix=(each,),
+            )
+            for each in self._prefixes
+            if not each.fault
+        )
+        self._rules = (*builtin_rules(), *operators, *denied)
 
     @property
     def unmatchable_entries(self) -> tuple[tuple[str, str], ...]:
@@ -92,38 +101,21 @@ class CommandJudge:
         self, command: SimpleCommand, situation: Situation, unknown: Decision
     ) -> RefusedCommand | None:
         there = replace(situation, directory=command.directory)
-        strictest: CommandRule | None = None
-        for rule in self._matching(command, there):
-            if strictest is None or rule.decision.rank > strictest.decision.rank:
-                strictest = rule
+        matching = (rule for rule in self._rules if _is_about(rule, command, there))
+        strictest = max(matching, key=lambda rule: rule.decision.rank, default=None)
         if strictest is not None and strictest.decision is not Decision.allow:
             return _refused(strictest, command)
         if self._protected and (protected := self._protected_by(command)) is not None:
             name = escape_control_characters(protected.name)
-            rule = CommandRule.model_construct(
-                name="protected-name",
-                decision=Decision.deny,
-                reason=f"it writes to {name}, and a program may run what is written there",
-                instead="Tell the user what to change; they can do it themselves.",
-            )
-            return _refused(rule, command)
+            reason = f"it writes to {name}, and a program may run what is written there"
+            instead = "Tell the user what to change; they can do it themselves."
+            return _refused(_rule("protected-name", reason, instead), command)
         if strictest is None and unknown is not Decision.allow and not command.is_wrapper:
-            rule = CommandRule.model_construct(
-                name="shell.unknown",
-                decision=unknown,
-                reason="no rule allows this command",
-                instead="Use a command that the rules allow, or tell the user what is needed.",
+            instead = "Use a command that the rules allow, or tell the user what is needed."
+            return _refused(
+                _rule("shell.unknown", "no rule allows this command", instead, decision=unknown), command
             )
-            return _refused(rule, command)
         return None
-
-    def _matching(self, command: SimpleCommand, situation: Situation) -> Iterator[CommandRule]:
-        for rules in self._rules:
-            for rule in rules.about(command):
-                # A variable set for a program may make it run something else.
-                is_off = rule.decision is Decision.allow and command.has_assignments
-                if not is_off and rule.is_in_scope(situation) and rule.matches(command, situation):
-                    yield rule
 
     def _protected_by(self, command: SimpleCommand) -> ProtectedName | None:
         for write in find_writes(command, self._home):
@@ -139,14 +131,16 @@ class CommandJudge:
         return None
 
 
-def _denied(entry: str) -> CommandRule:
-    return CommandRule.model_construct(
-        name=f"TOOL_BASH_DENYLIST: {entry}",
-        decision=Decision.deny,
-        reason=f"the operator denies {entry!r}",
-        instead="Use a different approach, or tell the user that this command is denied.",
-        prefix=(parse_prefix(entry),),
-    )
+def _is_about(rule: CommandRule, command: SimpleCommand, situation: Situation) -> bool:
+    # A variable set for a program may make it run something else.
+    is_off = rule.decision is Decision.allow and command.has_assignments
+    return not is_off and rule.matches(command, situation) and rule.is_in_scope(situation)
+
+
+def _rule(name: str, reason: str, instead: str, **others: Any) -> CommandRule:
+    """A rule that is in no file."""
+    given: dict[str, Any] = {"decision": Decision.deny} | others
+    return CommandRule.model_construct(name=name, reason=reason, instead=instead, **given)
 
 
 def _refused(rule: CommandRule, command: SimpleCommand) -> RefusedCommand:

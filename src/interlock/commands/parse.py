@@ -7,13 +7,13 @@ The grammar takes no deadline: `parse_process.py` bounds the size and the time.
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tree_sitter import Language, Node, Parser
 from tree_sitter_bash import language
 
-from interlock.commands.wrappers import InnerProgram, InnerScript, inner_commands
+from interlock.commands.wrappers import InnerProgram, found_files, inner_commands, works_itself
 from interlock.sandbox.globs import InvalidGlob, expand_braces
 
 # What a text does not say: a variable's value, a program's output.
@@ -21,7 +21,7 @@ UNKNOWN = "\ue000"
 # The program of a function that starts itself until no other process can start.
 FORK_BOMB = "function-that-starts-itself"
 
-MAX_HERE = 4096
+MAX_HERE = 3072
 MAX_BYTES = 100_000
 MAX_DEPTH = 100
 MAX_SCRIPT_DEPTH = 8
@@ -39,18 +39,10 @@ _ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\])")
 _ESCAPE_IN_ANSI = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
 )
-_ANSI = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "e": "\x1b",
-    "E": "\x1b",
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "v": "\v",
-}
+_ANSI = dict(zip("ntreEabfv", "\n\t\r\x1b\x1b\a\b\f\v", strict=True))
 _CONTINUED = re.compile(r"^([^#\n]*?(?<!\\)|)((?:\\\\)*)\\\n", re.MULTILINE)
+# Backquotes that are text for the grammar: nested ones, and those in `${x:-`…`}`.
+_HIDING = {"command_substitution": "\\`", "expansion": "`"}
 _OLD_SUBSTITUTION = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
 _TILDE = re.compile(r"~([\w.-]*)(?=/|$)")
 _SUBSHELLS = frozenset({"subshell", "command_substitution", "process_substitution"})
@@ -64,7 +56,6 @@ _SEPARATORS = frozenset(";&|()\n`'\"\\<> ")
 _EXTENDED_GLOB = re.compile(r"[!@?*+]\([^()]*\)")
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)")
 _BEFORE_A_COMMAND = frozenset("if then elif else while until do ! { } function".split())  # noqa: SIM905
-_WITHOUT_A_COMMAND = frozenset({"for", "select", "case"})
 
 
 Redirects: TypeAlias = tuple[tuple[str, str], ...]
@@ -78,8 +69,8 @@ class UnreadableCommand(Exception):
 class SimpleCommand:
     """A program with its words. `directory` is None where it is unknown.
 
-    `is_own`: the program is a function of the text. `is_wrapper`: what it starts was found and is a command
-    of its own. `has_assignments`: variables are set for it, which may change what it does.
+    `is_own`: the program is a function of the text. `is_wrapper`: it only starts another, which was
+    found and is a command of its own. `has_assignments`: variables set for it may change what it does.
     """
 
     words: tuple[str, ...]
@@ -104,20 +95,10 @@ class _Scope:
     """Where a shell is: a subshell has a copy."""
 
     directory: str | None
-    pushed: list[str | None] = field(default_factory=list)
 
-    def copy(self) -> "_Scope":
-        return _Scope(self.directory, list(self.pushed))
-
-    def change(self, name: str, arguments: tuple[str, ...]) -> None:
+    def change(self, arguments: tuple[str, ...]) -> None:
         operands = [word for word in arguments if word == "-" or not word.startswith(("-", "+"))]
-        target = operands[0] if operands else None
-        if name == "popd":
-            self.directory = self.pushed.pop() if self.pushed else None
-            return
-        if name == "pushd" and len(self.pushed) < MAX_DEPTH:
-            self.pushed.append(self.directory)
-        self.directory = _joined(self.directory, target)
+        self.directory = _joined(self.directory, operands[0] if operands else None)
 
 
 def read_commands(text: str, home: str, directory: str) -> list[SimpleCommand]:
@@ -178,46 +159,53 @@ class _Reader:
         self._read_old_substitutions(text, scope)
         text = _OLD_SUBSTITUTION.sub(UNKNOWN, text)
         text = _EXTENDED_GLOB.sub("*", text).replace("<>", ">")
-        marks: list[str] = []
+        awaiting: list[tuple[str, str]] = []
         at = 0
         while found := _PIECE.match(text, at):
             at, piece = found.end(), found[0]
-            if piece == "\n" and marks:
-                at = self._skip_heredocs(text, at, marks, scope)
+            if piece == "\n" and awaiting:
+                at = self._read_heredocs(text, at, awaiting, scope)
+                awaiting = []
             while (first := re.match(r"\s*([^\s;&|()]+)\s*", piece)) and first[1] in _BEFORE_A_COMMAND:
                 piece = piece[first.end() :]
-            if (
-                found[0] in _SEPARATORS
-                or piece.startswith("((")
-                or (first and first[1] in _WITHOUT_A_COMMAND)
-            ):
+            if found[0] in _SEPARATORS or piece.startswith("(("):
                 continue
-            marks += [mark[1] for mark in _HEREDOC.finditer(piece)]
+            marks = _HEREDOC.findall(piece)
             piece = _HEREDOC.sub("", piece).replace("<<<", "<")
-            if piece.startswith("{"):
-                # Braces make no program for the grammar, but words.
-                piece = f"env {piece}"
-            root = _PARSER.parse(piece.encode()).root_node
-            if root.has_error:
-                words = tuple(re.sub(r"[\"'\\]", "", piece).split())
-                self._found(words, scope, _NOTHING, piece)
+            if marks:
+                awaiting += [(mark, piece) for mark in marks]
             else:
-                self._visit(root, scope, _NOTHING)
+                self._read_piece(piece, scope, _NOTHING)
+        for _mark, piece in awaiting:
+            self._read_piece(piece, scope, _NOTHING)
 
-    def _skip_heredocs(self, text: str, at: int, marks: list[str], scope: _Scope) -> int:
-        for mark in marks:
+    def _read_piece(self, piece: str, scope: _Scope, given: _Given) -> None:
+        if piece.startswith("{"):
+            # Braces make no program for the grammar, but words.
+            piece = f"env {piece}"
+        root = _PARSER.parse(piece.encode()).root_node
+        if root.has_error:
+            words = tuple(re.sub(r"[\"'\\]", "", piece).split())
+            self._found(words, scope, given, piece)
+        else:
+            self._visit(root, scope, given)
+
+    def _read_heredocs(self, text: str, at: int, awaiting: list[tuple[str, str]], scope: _Scope) -> int:
+        """Read the pieces of a line with their here-documents. Returns where these end."""
+        for mark, piece in awaiting:
             plain = re.escape(re.sub(r"['\"\\]", "", mark))
             end = re.compile(rf"^\t*{plain}$", re.MULTILINE).search(text, at)
+            body = text[at : end.start() if end else len(text)]
             if not set(mark) & set("'\"\\"):
-                for found in re.finditer(r"\$\(([^()]*)\)", text[at : end.start() if end else len(text)]):
-                    self.read(found[1], scope.copy())
+                for found in re.finditer(r"\$\(([^()]*)\)", body):
+                    self.read(found[1], replace(scope))
+            self._read_piece(piece, scope, _Given(body))
             at = end.end() if end else len(text)
-        marks.clear()
         return at
 
     def _read_old_substitutions(self, text: str, scope: _Scope) -> None:
         for found in _OLD_SUBSTITUTION.finditer(text):
-            self.read(re.sub(r"\\([`\\$])", r"\1", found[1]), scope.copy())
+            self.read(re.sub(r"\\([`\\$])", r"\1", found[1]), replace(scope))
 
     def _add(self, command: SimpleCommand) -> None:
         if len(self.commands) >= MAX_COMMANDS:
@@ -241,13 +229,17 @@ class _Reader:
                     return self._sequence(node, scope, given)
                 case "function_definition":
                     self._function(node)
-                case "command_substitution" if "\\`" in _source(node):
-                    # Nested: the grammar takes the inner one for text.
-                    self._read_old_substitutions(_source(node), scope)
+                case "file_redirect":
+                    # Of a function: each call of it writes there.
+                    self._found((), scope, self._redirect(node, scope, _NOTHING), _source(node))
+                    return ""
+            mark = _HIDING.get(node.type)
+            if mark is not None and mark in _source(node):
+                self._read_old_substitutions(_source(node), scope)
             if given.redirects or given.words:
                 self._found(given.words, scope, replace(given, stdin=UNKNOWN), _source(node))
             if node.type in _SUBSHELLS:
-                scope = scope.copy()
+                scope = replace(scope)
             inner = _Given(given.stdin)
             return "\n".join(
                 filter(None, [self._visit(child, scope, inner) for child in node.named_children])
@@ -262,7 +254,7 @@ class _Reader:
             mine = given if child == children[-1] else _Given(given.stdin)
             if is_pipeline and len(printed) > 1:
                 mine = replace(mine, stdin=printed[-1])
-            printed.append(self._visit(child, scope.copy() if is_pipeline else scope, mine))
+            printed.append(self._visit(child, replace(scope) if is_pipeline else scope, mine))
         return printed[-1] if is_pipeline else "\n".join(filter(None, printed[1:]))
 
     def _redirected(self, node: Node, scope: _Scope, given: _Given) -> str:
@@ -430,23 +422,26 @@ class _Reader:
             SimpleCommand(
                 *(words, given.redirects, scope.directory, source),
                 is_own=bool(words) and words[0] in self._functions,
-                is_wrapper=bool(inner),
+                is_wrapper=bool(inner) and not works_itself(name),
                 has_assignments=has_assignments,
             )
         )
         printed = _printed(name, words, given.stdin)
         for each in inner:
             match each:
-                case InnerScript(text):
+                case str(text):
                     # `eval` changes the shell itself.
-                    printed = self.read(text, scope if name == "eval" else scope.copy())
+                    printed = self.read(text, scope if name == "eval" else replace(scope))
                 case InnerProgram(program, directory):
-                    there = scope.copy()
+                    there = replace(scope)
                     if directory is not None:
                         there.directory = _joined(scope.directory, directory)
                     printed = self._found(program, there, _Given(given.stdin), source)
-        if name in {"cd", "pushd", "popd"}:
-            scope.change(name, words[1:] or (self.home,))
+        match name:
+            case "cd" | "pushd":
+                scope.change(words[1:] or (self.home,))
+            case "popd":
+                scope.directory = None
         self._depth -= 1
         return printed
 
@@ -486,7 +481,7 @@ def _printed(name: str, words: tuple[str, ...], stdin: str) -> str:
     """What a command prints, where its words say so: for `… | sh` and `… | xargs`."""
     operands = [word for word in words[1:] if not word.startswith("-")]
     match name:
-        case "echo":
+        case "echo" | "yes":
             options = words[1:2] if re.fullmatch("-[neE]+", "".join(words[1:2])) else ()
             text = " ".join(words[1 + len(options) :])
             return decode_escapes(text) if any("e" in each for each in options) else text
@@ -501,12 +496,8 @@ def _printed(name: str, words: tuple[str, ...], stdin: str) -> str:
         case "grep" | "rg" if len(operands) < 2 and stdin != UNKNOWN:
             # Of all files, some.
             return re.sub(r"(?<=.)/\*$", f"/*{UNKNOWN}", stdin, flags=re.MULTILINE)
-        case "find" | "fd":
-            chooses = any(
-                re.match(r"-(i?name|i?path|i?regex|user|[acm]?time|newer)", word) for word in words
-            )
-            start = operands[0] if operands and words[1:2] == tuple(operands[:1]) else "."
-            return f"{start.rstrip('/')}/{'*' + UNKNOWN if chooses and start != '/' else '*'}"
+        case "find" | "fd" | "fdfind":
+            return "\n".join(found_files(name, words))
         case "ls" | "grep" | "rg":
             paths = operands if name == "ls" or "--files" in words else operands[1:]
             is_itself = "-d" in words

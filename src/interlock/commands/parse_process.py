@@ -60,7 +60,8 @@ def _parse_in_process(text: str, home: str, directory: str) -> list[SimpleComman
             timeout=WALL_SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired as error:
+    except (subprocess.TimeoutExpired, OSError) as error:
+        # OSError: no process can be started.
         raise UnreadableCommand(_TOO_LONG) from error
     if ended.returncode != 0:
         raise UnreadableCommand(_TOO_LONG)

@@ -8,15 +8,16 @@ fields. `judge.py` asks all rules.
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import re2
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -26,7 +27,8 @@ from pydantic import (
     model_validator,
 )
 
-from interlock.commands.parse import UNKNOWN, SimpleCommand, UnreadableCommand, read_commands
+from interlock.commands.parse import MAX_HERE, UNKNOWN, SimpleCommand, UnreadableCommand, read_commands
+from interlock.commands.wrappers import read_programs
 from interlock.config.modes import ToolMode
 from interlock.core.errors import ConfigurationError
 from interlock.sandbox.globs import Glob, InvalidGlob
@@ -119,7 +121,7 @@ class PathSet:
         while path and path[-1] in _EVERYTHING:
             # Everything in a directory counts as the directory.
             path = path[:-1]
-        anchors = {"/": (), "~": situation.home_parts, ".": situation.work_parts}
+        anchors = {"/": (), "~": _parts(situation.home), ".": _parts(situation.work)}
         for pattern in self.patterns:
             if pattern.matches(path, anchors):
                 return not pattern.is_excepted
@@ -156,14 +158,6 @@ class Situation:
     directory: str | None
     mode: str = ""
     agent: str = ""
-
-    @property
-    def home_parts(self) -> tuple[str, ...]:
-        return _parts(self.home)
-
-    @property
-    def work_parts(self) -> tuple[str, ...]:
-        return _parts(self.work)
 
 
 @lru_cache(maxsize=64)
@@ -287,27 +281,23 @@ def find_writes(command: SimpleCommand, home: str) -> Iterator[FileWrite]:
     for operator, target in command.redirects:
         if operator in _WRITING and not (operator == ">&" and (target.isdecimal() or target == "-")):
             yield FileWrite(target)
-    for writer in _programs().writers.get(command.name, ()):
+    for writer in _writers().get(command.name, ()):
         yield from writer.writes(command.words, command.directory, home)
 
 
-@dataclass(frozen=True, slots=True)
-class _Programs:
-    writers: Mapping[str, tuple[_Writer, ...]]
-    # Options before a subcommand that take a value.
-    values: Mapping[str, frozenset[str]]
+@lru_cache(maxsize=1)
+def _writers() -> Mapping[str, Sequence[_Writer]]:
+    found: dict[str, list[_Writer]] = {}
+    for writer in map(_Writer.model_validate, read_programs()["writer"]):
+        for name in writer.programs:
+            found.setdefault(name, []).append(writer)
+    return found
 
 
 @lru_cache(maxsize=1)
-def _programs() -> _Programs:
-    data: dict[str, Any] = tomllib.loads((files(__package__) / "programs.toml").read_text())
-    writers: dict[str, tuple[_Writer, ...]] = {}
-    for entry in data["writer"]:
-        writer = _Writer.model_validate(entry)
-        for name in writer.programs:
-            writers[name] = (*writers.get(name, ()), writer)
-    values = {name: frozenset(each) for name, *each in map(str.split, data["subcommand_options"])}
-    return _Programs(writers, values)
+def _subcommand_options() -> Mapping[str, Sequence[str]]:
+    """Options before a subcommand that take a value."""
+    return {name: options for name, *options in map(str.split, read_programs()["subcommand_options"])}
 
 
 # -- rules --
@@ -343,23 +333,17 @@ class CommandPrefix:
         return ""
 
     def matches(self, command: SimpleCommand) -> bool:
-        return self.names(command) and self.matches_arguments(command)
-
-    def names(self, command: SimpleCommand) -> bool:
         given = command.program if "/" in self.program else command.name
         if len(given) > MAX_WORD or set(given) <= _GLOB_CHARACTERS:
             return False
         # `/sbin/re?oot`: without a directory, a pattern is not looked for where programs are.
         is_pattern = "/" in command.program and bool(_GLOB_CHARACTERS & set(given))
-        return fnmatchcase(given, self.program) or (is_pattern and fnmatchcase(self.program, given))
-
-    def matches_arguments(self, command: SimpleCommand) -> bool:
+        if not fnmatchcase(given, self.program) and not (is_pattern and fnmatchcase(self.program, given)):
+            return False
         line = parse_arguments(command.words)
         if not all(option in command.words or line.has(option) for option in self.options):
             return False
-        if not self.words:
-            return True
-        operands = _subcommand_operands(command)
+        operands = _subcommand_operands(command) if self.words else []
         return len(operands) >= len(self.words) and all(
             fnmatchcase(operand[:MAX_WORD], word)
             for operand, word in zip(operands, self.words, strict=False)
@@ -374,7 +358,7 @@ def parse_prefix(text: str) -> CommandPrefix:
 
 def _subcommand_operands(command: SimpleCommand) -> list[str]:
     """The words that are not options, without the values of options before a subcommand."""
-    taking = _programs().values.get(command.name, frozenset())
+    taking = _subcommand_options().get(command.name, ())
     found: list[str] = []
     is_value = False
     for word in command.words[1:]:
@@ -387,26 +371,45 @@ def _subcommand_operands(command: SimpleCommand) -> list[str]:
     return found
 
 
-def _parse_prefixes(texts: Sequence[str]) -> tuple[CommandPrefix, ...]:
-    prefixes = tuple(map(parse_prefix, texts))
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("give a list of texts")
+    return value
+
+
+def _parse_prefixes(value: object) -> tuple[CommandPrefix, ...]:
+    prefixes = tuple(map(parse_prefix, _texts(value)))
     for prefix in prefixes:
         if prefix.fault:
             raise ValueError(f"the prefix {prefix.text!r} can never match: {prefix.fault}")
     return prefixes
 
 
-def _compile_pattern(pattern: str) -> Any:
+def _compile_pattern(pattern: object) -> Any:
+    if not isinstance(pattern, str):
+        raise ValueError("give a text")
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise ValueError(f"the pattern {pattern!r} is wrong: {error}") from error
+        raise ValueError(f"the pattern {pattern!r} is wrong: {error.args[0].decode()}") from error
 
 
-def _parse_paths(lines: Sequence[str], info: ValidationInfo) -> PathSet:
+def _parse_paths(value: object, info: ValidationInfo) -> PathSet:
     known: KnownPaths = (info.context or {})["paths"]
-    return PathSet(tuple(_path_patterns(lines, known)))
+    return PathSet(tuple(_path_patterns(_texts(value), known)))
+
+
+def _check_directory(path: str) -> str:
+    if not path.startswith("/") or set("*?[]{}") & set(path):
+        raise ValueError(f"the directory {path!r} must start with / and have no patterns")
+    return path
+
+
+# What an example may be: longer ones would be read in a process of their own.
+_Example: TypeAlias = Annotated[str, Field(max_length=MAX_HERE)]
+_Option: TypeAlias = Annotated[str, Field(pattern=r"^\S+$")]
 
 
 class CommandRule(BaseModel):
@@ -419,7 +422,7 @@ class CommandRule(BaseModel):
     reason: str = Field(min_length=1)
     instead: str = "Use a different approach, or tell the user that this command is not allowed."
     prefix: Annotated[tuple[CommandPrefix, ...], BeforeValidator(_parse_prefixes)] = ()
-    unless: tuple[str, ...] = ()
+    unless: tuple[_Option, ...] = ()
     pattern: Annotated[Any, BeforeValidator(_compile_pattern)] = None
     unless_pattern: Annotated[Any, BeforeValidator(_compile_pattern)] = None
     operand: Annotated[PathSet | None, BeforeValidator(_parse_paths)] = None
@@ -427,16 +430,26 @@ class CommandRule(BaseModel):
     operands: Literal["all", "sources", "last", "globbed", "here"] = "all"
     modes: tuple[ToolMode, ...] = ()
     agents: tuple[str, ...] = ()
-    directories: tuple[str, ...] = ()
-    match: tuple[str, ...] = Field(default=(), min_length=1, validate_default=True)
-    not_match: tuple[str, ...] = Field(default=(), min_length=1, validate_default=True)
+    directories: tuple[Annotated[str, AfterValidator(_check_directory)], ...] = ()
+    match: tuple[_Example, ...] = Field(default=(), min_length=1, validate_default=True)
+    not_match: tuple[_Example, ...] = Field(default=(), min_length=1, validate_default=True)
     place: str = Field(default="", init=False)
 
     @model_validator(mode="after")
     def _is_about_something(self) -> Self:
         if not (self.prefix or self.pattern or self.operand or self.writes):
             raise ValueError("give it a prefix, a pattern, an operand or writes")
+        if self.place:
+            raise ValueError("place is not a field")
+        if "operands" in self.model_fields_set and not (self.operand or self.writes):
+            raise ValueError("operands says which words of an operand or of writes count; give one of them")
         return self
+
+    @cached_property
+    def _programs(self) -> frozenset[str] | None:
+        """The names of its programs, if they are known: comparing these is fast."""
+        names = frozenset(prefix.program.rpartition("/")[2] for prefix in self.prefix)
+        return None if not names or any(_GLOB_CHARACTERS & set(name) for name in names) else names
 
     @property
     def label(self) -> str:
@@ -455,6 +468,9 @@ class CommandRule(BaseModel):
 
     def matches(self, command: SimpleCommand, situation: Situation) -> bool:
         """Whether it is about this command. The scope is not considered."""
+        name = command.name
+        if self._programs is not None and name not in self._programs and not _GLOB_CHARACTERS & set(name):
+            return False
         if self.prefix and not self._matches_prefix(command):
             return False
         if command.words[1:] in {("--help",), ("--version",)} and self.decision is not Decision.allow:
@@ -479,12 +495,9 @@ class CommandRule(BaseModel):
         )
 
     def _matches_prefix(self, command: SimpleCommand) -> bool:
-        if not command.words:
-            return False
         # A function or script of the project is not the system's program of that name.
-        if (self.operand is None and self.writes is None) and (command.is_own or _is_local(command)):
-            return any(each.matches(command) for each in self.prefix if "/" in each.program)
-        return any(each.matches(command) for each in self.prefix)
+        is_other = self.operand is None and self.writes is None and (command.is_own or _is_local(command))
+        return any(each.matches(command) for each in self.prefix if not is_other or "/" in each.program)
 
     def _operands(self, command: SimpleCommand, line: ParsedArguments) -> tuple[str, ...]:
         match self.operands:
@@ -512,88 +525,63 @@ def _line(command: SimpleCommand) -> str:
     return " ".join(re.sub(r"\s", "_", word[:MAX_WORD]) for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRules:
-    """The rules of a file, by program: most programs have none."""
-
-    rules: tuple[CommandRule, ...]
-    _by_name: Mapping[str, tuple[CommandRule, ...]] = field(default_factory=dict)
-    _others: tuple[CommandRule, ...] = ()
-
-    def about(self, command: SimpleCommand) -> Sequence[CommandRule]:
-        """The rules that may match a command, in the order of the file."""
-        if _GLOB_CHARACTERS & set(command.name):
-            return self.rules
-        named = self._by_name.get(command.name, ())
-        return (*named, *self._others) if self._others else named
-
-
-def index_rules(rules: Sequence[CommandRule]) -> CommandRules:
-    named: dict[str, list[CommandRule]] = {}
-    others: list[CommandRule] = []
-    for rule in rules:
-        programs = {prefix.program.rpartition("/")[2] for prefix in rule.prefix}
-        if not programs or any(_GLOB_CHARACTERS & set(program) for program in programs):
-            others.append(rule)
-            continue
-        for program in programs:
-            named.setdefault(program, []).append(rule)
-    return CommandRules(tuple(rules), {name: tuple(each) for name, each in named.items()}, tuple(others))
-
-
 # -- loading --
 
 
 @lru_cache(maxsize=1)
-def builtin_rules() -> CommandRules:
+def builtin_rules() -> tuple[CommandRule, ...]:
     text = (files(__package__) / BUILTIN_FILE).read_text()
     return load_rules(text, BUILTIN_FILE, is_builtin=True)
 
 
 @lru_cache(maxsize=8)
-def load_rules(text: str, file: str, *, is_builtin: bool = False) -> CommandRules:
+def load_rules(text: str, file: str, *, is_builtin: bool = False) -> tuple[CommandRule, ...]:
     """The rules of a file, which may use the paths of the built-in ones.
 
     Raises `ConfigurationError` with file and line, also for a wrong example.
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Also numbers that are too long, and what is nested too deep.
         raise ConfigurationError(f"{file}: {error}") from error
     lines = [at for at, line in enumerate(text.splitlines(), 1) if _RULE_HEADING.match(line)]
     entries, paths = data.pop("rule", []), data.pop("paths", {})
-    if data or not isinstance(entries, list) or len(lines) != len(entries):
+    is_known = not data and isinstance(entries, list) and isinstance(paths, dict)
+    if not is_known or len(lines) != len(entries):
         raise ConfigurationError(f"{file}: it may have [paths], and rules under a line [[rule]] each")
-    known = _known_paths(paths, file, {} if is_builtin else _builtin_paths())
+    known = _known_paths(paths, file, text, {} if is_builtin else _builtin_paths())
     rules: dict[str, CommandRule] = {}
     for line, entry in zip(lines, entries, strict=True):
         place = f"{file}:{line}"
         try:
-            rule = CommandRule.model_validate(entry | {"place": place}, context={"paths": known})
+            rule = CommandRule.model_validate(entry, context={"paths": known})
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "rule"
             raise ConfigurationError(f"{place}: {where}: {first['msg']}") from error
         if rule.name in rules:
             raise ConfigurationError(f"{place}: there are two rules named {rule.name}")
-        rules[rule.name] = rule
+        rules[rule.name] = rule = rule.model_copy(update={"place": place})
         _check_examples(rule, text, line, file)
-    return index_rules(list(rules.values()))
+    return tuple(rules.values())
 
 
 @lru_cache(maxsize=1)
 def _builtin_paths() -> KnownPaths:
-    data = tomllib.loads((files(__package__) / BUILTIN_FILE).read_text())
-    return _known_paths(data["paths"], BUILTIN_FILE, {})
+    text = (files(__package__) / BUILTIN_FILE).read_text()
+    return _known_paths(tomllib.loads(text)["paths"], BUILTIN_FILE, text, {})
 
 
-def _known_paths(paths: Any, file: str, before: KnownPaths) -> KnownPaths:
+def _known_paths(paths: Any, file: str, text: str, before: KnownPaths) -> KnownPaths:
     known = dict(before)
-    try:
-        for name, lines in paths.items():
-            known[name] = tuple(_path_patterns(lines, known))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{file}: [paths]: {error}") from error
+    for name, lines in paths.items():
+        try:
+            known[name] = tuple(_path_patterns(_texts(lines), known))
+        except ValueError as error:
+            here = re.compile(rf"""\s*(\[paths\.)?["']?{re.escape(name)}["']?\s*[]=]""")
+            line = next((at for at, each in enumerate(text.splitlines(), 1) if here.match(each)), 1)
+            raise ConfigurationError(f"{file}:{line}: [paths]: {name}: {error}") from error
     return known
 
 

@@ -1,7 +1,7 @@
 """Programs that start another program or read a script: what they would start.
 
 The programs are data, in `programs.toml`, with a few whose arguments have a language of their own here.
-Each yields an `InnerProgram` (words) or an `InnerScript` (text for a shell).
+Each yields an `InnerProgram` (words) or the text of a script for a shell.
 """
 
 import re
@@ -25,14 +25,13 @@ _CHOSEN = f"*{_UNKNOWN}"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FD_ACTIONS = frozenset({"-x", "--exec", "-X", "--exec-batch"})
+_FD_VALUES = frozenset(
+    {"-d", "-t", "-e", "-E", "-S", "-c", "-o", "-j", "-g", "--max-depth", "--type", "--extension"}
+)
 _FIND_CHOOSING = re.compile(
     r"-(?:i?(?:name|path|wholename|regex)|user|group|[acm](?:time|min)|size|newer\w*)$"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class InnerScript:
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,8 @@ class InnerProgram:
     directory: str | None = None
 
 
-Inner: TypeAlias = InnerScript | InnerProgram
+# A script is its text.
+Inner: TypeAlias = str | InnerProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,17 @@ class WrapperSpec:
         for option, value in given:
             if option in self.scripts and value:
                 # `tar --checkpoint-action=exec=script`.
-                yield InnerScript(value.removeprefix("exec="))
+                yield value.removeprefix("exec=")
         directory = next((value for option, value in given if option in self.directories), None)
         if any(option in self.looks for option, _ in given):
             return
         if self.skipped and len(rest) > 1 and rest[0] in self.scripts:
             # `flock FILE -c SCRIPT`.
-            yield InnerScript(rest[1])
+            yield rest[1]
         elif self.takes_scripts:
-            yield from map(InnerScript, rest)
+            yield from rest
         elif rest and self.takes_script:
-            yield InnerScript(" ".join(rest))
+            yield " ".join(rest)
         elif rest and self.takes_program:
             yield InnerProgram(rest, directory)
 
@@ -129,11 +129,20 @@ def inner_commands(name: str, words: tuple[str, ...], stdin: str) -> Iterator[In
             yield from spec.inner(words[words.index(spec.subcommand, 1) :])
 
 
+def works_itself(name: str) -> bool:
+    """Whether a program also does work of its own, as `tar -I` and `rsync -e` do."""
+    return any(not spec.takes_program for spec in _specs().get(name, ()))
+
+
+@lru_cache(maxsize=1)
+def read_programs() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "programs.toml").read_text())
+
+
 @lru_cache(maxsize=1)
 def _specs() -> dict[str, list[WrapperSpec]]:
-    data: dict[str, Any] = tomllib.loads((files(__package__) / "programs.toml").read_text())
     found: dict[str, list[WrapperSpec]] = {}
-    for entry in data["wrappers"]:
+    for entry in read_programs()["wrappers"]:
         names, *marks = entry.split()
         options = [mark for mark in marks if mark.startswith("-")]
         words = [mark for mark in marks if mark[0].isalpha() and mark != "NAME="]
@@ -172,27 +181,27 @@ def _shell(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
             index += word[-1] in "oO"
     rest = words[index:]
     if is_code and rest:
-        yield InnerScript(rest[0])
+        yield rest[0]
     elif not is_code and stdin != _UNKNOWN and (not rest or rest[0] in _STDIN or "-s" in words[:index]):
-        yield InnerScript(stdin)
+        yield stdin
 
 
 def _source(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
     if words[1:2] and words[1] in _STDIN and stdin != _UNKNOWN:
-        yield InnerScript(stdin)
+        yield stdin
 
 
 def _timed(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
     """`at` and `batch` run their input."""
     if stdin != _UNKNOWN:
-        yield InnerScript(stdin)
+        yield stdin
 
 
 def _trap(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
     """`trap 'command' EXIT`. One word alone would be the signal."""
     action, *signals = words[2:] if words[1:2] == ("--",) else words[1:] or ("",)
     if signals:
-        yield InnerScript(action)
+        yield action
 
 
 def _coproc(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
@@ -237,7 +246,7 @@ def _parallel(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:
     for each in _specs()["parallel-options"][0].inner(words[:cut]):
         if isinstance(each, InnerProgram):
             template = each.words if any("{}" in word for word in each.words) else (*each.words, "{}")
-            yield InnerScript(" ".join(_filled(template, "{}", [" ".join(given[:MAX_ARGUMENTS])])))
+            yield " ".join(_filled(template, "{}", [" ".join(given[:MAX_ARGUMENTS])]))
 
 
 def _filled(template: Sequence[str], mark: str, values: Sequence[str]) -> tuple[str, ...]:
@@ -251,21 +260,40 @@ def _filled(template: Sequence[str], mark: str, values: Sequence[str]) -> tuple[
     return tuple(found)
 
 
-def _find(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
-    """`find X -delete` removes X, and the `{}` of `-exec` stands for everything in X."""
+def found_files(name: str, words: tuple[str, ...]) -> list[str]:
+    """Patterns for the files that `find` or `fd` finds."""
+    starts, chooses = _find_starts(words) if name == "find" else _fd_starts(words)
+    # Only some files below: not the directory itself, except of `/`, where any file may be the system's.
+    return [
+        f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}"
+        for each in starts[:MAX_ARGUMENTS] or ["."]
+    ]
+
+
+def _find_starts(words: tuple[str, ...]) -> tuple[Sequence[str], bool]:
     index = 1
     while index < len(words) and re.match(r"-[HLP]$|-[DO]", words[index]):
         index += 1
-    starts: list[str] = []
-    while index < len(words) and not re.match(r"[-(!),]", words[index]):
-        starts.append(words[index])
-        index += 1
-    starts = starts[:MAX_ARGUMENTS] or ["."]
+    end = index
+    while end < len(words) and not re.match(r"[-(!),]", words[end]):
+        end += 1
     chooses = any(
         _FIND_CHOOSING.match(w) and words[at + 1 : at + 2] != ("*",) for at, w in enumerate(words)
     )
-    # Only some files below: not the directory itself, except of `/`, where any file may be the system's.
-    below = [f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}" for each in starts]
+    return words[index:end], chooses
+
+
+def _fd_starts(words: tuple[str, ...]) -> tuple[Sequence[str], bool]:
+    operands = [
+        w for at, w in enumerate(words[1:]) if not w.startswith("-") and words[at] not in _FD_VALUES
+    ]
+    return operands[1:], bool(operands) and operands[0] not in {"", ".", "*", "^", ".*"}
+
+
+def _find(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
+    """`find X -delete` removes X, and the `{}` of `-exec` stands for everything in X."""
+    below = found_files("find", words)
+    index = 1
     while index < len(words):
         if words[index] == "-delete":
             yield InnerProgram(("rm", "-r", "--", *below))
@@ -278,20 +306,10 @@ def _find(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG00
 
 def _fd(words: tuple[str, ...], stdin: str) -> Iterator[Inner]:  # noqa: ARG001
     """`fd pattern directory… -x program`, and `-X`, which take all the rest."""
-    cut = next(
-        (at for at, word in enumerate(words) if word in {"-x", "--exec", "-X", "--exec-batch"}), None
-    )
-    if cut is None:
-        return
-    template = tuple(word for word in words[cut + 1 :] if word != ";")
-    taking = {"-d", "-t", "-e", "-E", "-S", "-c", "-o", "-j", "-g", "--max-depth", "--type", "--extension"}
-    operands = [w for at, w in enumerate(words[1:cut]) if not w.startswith("-") and words[at] not in taking]
-    chooses = bool(operands) and operands[0] not in {"", ".", "*", "^", ".*"}
-    starts = operands[1:] or ["."]
-    below = [f"{each.rstrip('/')}/{_CHOSEN if chooses and each != '/' else '*'}" for each in starts]
-    if template:
+    cut = next((at for at, word in enumerate(words) if word in _FD_ACTIONS), len(words))
+    if template := tuple(word for word in words[cut + 1 :] if word != ";"):
         template = template if any("{}" in word for word in template) else (*template, "{}")
-        yield InnerProgram(_filled(template, "{}", below[:MAX_ARGUMENTS]))
+        yield InnerProgram(_filled(template, "{}", found_files("fd", words[:cut])))
 
 
 _OWN = {

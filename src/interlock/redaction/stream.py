@@ -34,18 +34,26 @@ class RedactionStream:
         self._held = b""
         self._added = bytearray()
         self.changed = False
-        self.least_bytes = _LEAST
 
     @property
     def held(self) -> int:
         """The number of bytes held back."""
         return len(self._held) + len(self._added)
 
+    @property
+    def is_unscanned(self) -> bool:
+        """Whether `scan` may release more."""
+        return bool(self._added)
+
     def feed(self, text: str) -> str:
         self._added += text.encode("utf-8", "surrogatepass")
         added = len(self._added)
-        if (added < self.least_bytes and "\n" not in text) or added * _SHARE < len(self._held):
+        if (added < _LEAST and "\n" not in text) or added * _SHARE < len(self._held):
             return ""
+        return self.scan()
+
+    def scan(self) -> str:
+        """The text that can be released now, however little has been added."""
         data, first = self._take(), len(self._before)
         undecided = self._scanner.undecided_from(data, first)
         if undecided == first and len(data) - first <= MAX_HELD:

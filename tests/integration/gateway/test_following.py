@@ -386,3 +386,15 @@ async def test_requests_do_not_wait_for_one_another(open_harness):
     assert not [frame for frame in client.frames if ends(frame, task["id"])]
     await client.ask("chat.cancel", session_id=session_id)
     await client.until_end(task["id"])
+
+
+async def test_text_is_shown_while_a_model_pauses(open_harness):
+    """However few words it has written: they are scanned for secrets when no more come."""
+    answer = said("It is so. ", size=3)
+    async with answering(open_harness, type(answer)((*answer.steps[:4], HangForever()))) as harness:
+        client = await harness.connect()
+        session_id = await new_session(client)
+        task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
+        await client.until(lambda frame: text_of(client.frames) == "It is ")
+        await client.ask("chat.cancel", session_id=session_id)
+        await client.until_end(task["id"])

@@ -202,3 +202,31 @@ def test_the_process_opens_nothing_and_has_little_memory():
     said = ended.stdout.decode().strip('"').split()
     assert said[:2] == ["OSError", "OSError"]
     assert said[-1] == "MemoryError"
+
+
+LONG = "# " + "x" * MAX_HERE + "\nls"
+
+
+def is_unreadable() -> bool:
+    refused = JUDGE.judge(LONG, "/home/ann/ws")
+    return refused is not None and refused.rule == "unreadable"
+
+
+def test_a_process_that_hangs_is_ended_and_the_command_refused(monkeypatch):
+    assert not is_unreadable()
+    monkeypatch.setattr(parse_process, "WALL_SECONDS", 0.2)
+    monkeypatch.setattr(parse_process, "_CODE", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")
+    assert is_unreadable()
+
+
+@pytest.mark.parametrize(
+    "code", ["import os; os.kill(os.getpid(), 9)", "raise MemoryError", "print(1); exit(3)"]
+)
+def test_a_process_that_is_killed_or_fails_refuses_the_command(code, monkeypatch):
+    monkeypatch.setattr(parse_process, "_CODE", code)
+    assert is_unreadable()
+
+
+def test_a_command_is_refused_if_no_process_can_be_started(monkeypatch):
+    monkeypatch.setattr(parse_process.sys, "executable", "/nonexistent/python")
+    assert is_unreadable()

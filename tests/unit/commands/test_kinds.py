@@ -154,6 +154,7 @@ def test_reading_it_and_writing_elsewhere_is_ordinary(command):
         "echo 'rm -rf /' | xargs -0 sh -c",
         "xargs sh -c <<< \"'rm -rf /'\"",
         "printf '%s\\0' build /etc | xargs -0 rm -rf",
+        "fd . / | xargs rm -rf",
         "rm -rf /h*/ann",
         "rm -rf /h??e/an*",
         "rm -rf /roo[t]",

@@ -69,6 +69,11 @@ def test_words_are_read_as_a_shell_reads_them(text, words):
         ("if x; then a", "xa"),
         ("# it's a comment\na", "a"),
         ('x "`b()` $(a)"', "xab"),
+        ('x "${y:-`a`}" ${z:-`b`}', "xab"),
+        ("sh <<E &\na\nE\nb", ("sh", "a", "b")),
+        ("sh <<'E'; b\na\nE\nc", ("sh", "a", "b", "c")),
+        ("if sh <<E; then b; fi\na\nE\nc", ("sh", "a", "b", "c")),
+        ("yes a | sh", ("yes", "sh", "a")),
     ],
 )
 def test_every_command_is_found(text, programs):
@@ -85,7 +90,7 @@ def test_every_command_is_found(text, programs):
         ("(cd /); x", FOLDER),
         ("cd / | x", FOLDER),
         ("cd $y; x", None),
-        ("pushd /etc; popd; x", FOLDER),
+        ("pushd /etc; popd; x", None),
         ("pushd /etc; x", "/etc"),
         ("env -C /etc x", "/etc"),
         ("eval 'cd /'; x", "/"),
@@ -124,13 +129,15 @@ def test_what_a_program_starts_is_a_command_too(text):
 
 
 def test_redirects_are_of_their_command_or_of_a_group():
-    found = read("a > 1 2>> 2; { b; c; } &> 3; > 4")
+    found = read("a > 1 2>> 2; { b; c; } &> 3; > 4; f() { d; } >> 5")
     assert [command.redirects for command in found] == [
         ((">", "1"), (">>", "2")),
         (("&>", "3"),),
         (),
         (),
         ((">", "4"),),
+        (),
+        ((">>", "5"),),
     ]
 
 

@@ -26,7 +26,7 @@ def problem(text: str) -> str:
 
 
 def test_every_built_in_rule_has_a_reason_another_way_and_its_line():
-    rules = builtin_rules().rules
+    rules = builtin_rules()
     assert len(rules) > 35
     for rule in rules:
         assert rule.reason
@@ -35,7 +35,7 @@ def test_every_built_in_rule_has_a_reason_another_way_and_its_line():
 
 
 def test_a_rule_is_known_by_file_and_line():
-    assert load_rules(RULE, "team.toml").rules[0].label == "rule no-curl, team.toml:2"
+    assert load_rules(RULE, "team.toml")[0].label == "rule no-curl, team.toml:2"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,51 @@ def test_a_rule_is_known_by_file_and_line():
         ("[[rule]]", "[rule]", "rules under a line [[rule]] each"),
         ("[[rule]]", "[[other]]", "rules under a line [[rule]] each"),
         ("[[rule]]", "[[rule", "team.toml: "),
-        ("[[rule]]", "[paths]\nx = [1]\n[[rule]]", "team.toml: [paths]: "),
+        ("[[rule]]", "[paths]\na = []\nx = [1]\n[[rule]]", "team.toml:4: [paths]: x: give a list of texts"),
+        ("[[rule]]", '[paths]\nx = ["@x"]\n[[rule]]', "team.toml:3: [paths]: x: no class of paths"),
+        ("[[rule]]", "[paths.x]\ny = []\n[[rule]]", "team.toml:2: [paths]: x: give a list of texts"),
+        ("[[rule]]", 'paths = "x"\n[[rule]]', "team.toml: it may have [paths]"),
+        ("[[rule]]", f"x = {'9' * 5000}\n[[rule]]", "team.toml: "),
+        ("[[rule]]", f"x = {'[' * 5000}{']' * 5000}\n[[rule]]", "team.toml: "),
+        ('prefix = ["curl"]', 'prefix = "curl"', "team.toml:2: prefix: Value error, give a list of texts"),
+        ('prefix = ["curl"]', "prefix = [1]", "team.toml:2: prefix: Value error, give a list of texts"),
+        ('prefix = ["curl"]', 'prefix = [["curl"]]', "team.toml:2: prefix: Value error, give a list"),
+        ('prefix = ["curl"]', "pattern = 1", "team.toml:2: pattern: Value error, give a text"),
+        ('prefix = ["curl"]', 'pattern = ["x"]', "team.toml:2: pattern: Value error, give a text"),
+        (
+            'prefix = ["curl"]',
+            'operand = "/etc"',
+            "team.toml:2: operand: Value error, give a list of texts",
+        ),
+        ('prefix = ["curl"]', "writes = [5]", "team.toml:2: writes: Value error, give a list of texts"),
+        (
+            'prefix = ["curl"]',
+            'prefix = ["curl"]\nplace = "x"',
+            "team.toml:2: rule: Value error, place is not",
+        ),
+        (
+            'prefix = ["curl"]',
+            'prefix = ["curl"]\noperands = "last"',
+            "team.toml:2: rule: Value error, operands",
+        ),
+        # These never match: the rule would be ignored.
+        (
+            'prefix = ["curl"]',
+            'prefix = ["curl"]\ndirectories = ["~/x"]',
+            "team.toml:2: directories.0: Value error, the directory",
+        ),
+        (
+            'prefix = ["curl"]',
+            'prefix = ["curl"]\ndirectories = ["src"]',
+            "team.toml:2: directories.0: Value error, the directory",
+        ),
+        (
+            'prefix = ["curl"]',
+            'prefix = ["curl"]\ndirectories = ["/srv/*"]',
+            "team.toml:2: directories.0: Value error, the directory",
+        ),
+        ('prefix = ["curl"]', 'prefix = ["curl"]\nunless = ["-s x"]', "team.toml:2: unless.0: "),
+        ('"curl x"', f'"curl {"x" * 5000}"', "team.toml:2: match.0: String should have at most 3072"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, said):
@@ -81,4 +125,4 @@ writes = ["@data"]
 match = ["echo x > /srv/data/a", "tee /srv/data/b/c < x", "cp x /dev/sda"]
 not_match = ["echo x > /srv/data/tmp/a", "cat /srv/data/a", "echo x > /srv/other"]
 """
-    assert len(load_rules(text, "team.toml").rules) == 1
+    assert len(load_rules(text, "team.toml")) == 1

@@ -38,8 +38,7 @@ def cases(file: str = "cases.jsonl") -> tuple[Case, ...]:
 def fed(redactor: Redactor, *pieces: str) -> str:
     """All that a stream shows, which scans after each piece."""
     stream = redactor.stream()
-    stream.least_bytes = 1
-    return "".join([*map(stream.feed, pieces), stream.finish()])
+    return "".join([*(stream.feed(piece) + stream.scan() for piece in pieces), stream.finish()])
 
 
 def _case(row) -> Case:
