@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
+from interlock.config.modes import Effect, ToolGroup
 from interlock.core.errors import InvalidStoredSettings
 from interlock.log.kinds import SYSTEM_STREAM
 from interlock.log.read import read_stream
-from interlock.sessions.runtime_settings import StoredSettings, field_paths, patch_for
+from interlock.sessions.runtime_settings import StoredSettings, UnreadableSettings, field_paths, patch_for
 from tests.harness.store import open_store
 
 
@@ -190,3 +192,38 @@ async def test_a_preview_refuses_what_an_update_refuses_in_the_same_words(store,
     with pytest.raises(InvalidStoredSettings) as updated:
         await store.settings.update(patch, who="x")
     assert str(previewed.value) == str(updated.value)
+
+
+@pytest.mark.parametrize(
+    "denied", ['["group:gone"]', '["ask_user", "a b"]', '"bash"'], ids=["renamed", "invalid", "no list"]
+)
+async def test_a_change_of_settings_that_cannot_be_read_opens_only_what_it_names(store, denied):
+    """A later version may have renamed a group: what it denied is not known, so everything is denied."""
+    store.execute(
+        "INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (1, ?, 'x', 0)",
+        '{"tools": {"mcp": {"allowed_servers": ["a"]}, "denied_tools": ' + denied + "}}",
+    )
+    with pytest.raises(UnreadableSettings, match="denied_tools"):
+        await store.settings.current()
+    tools = await update(store, "tools.fs.enabled", True)
+    for effect in Effect:
+        assert tools.denial_of(["current_time"], ToolGroup.world, effect)
+    assert tools.mcp.allowed_servers == frozenset()
+    assert (await update(store, "tools.denied_tools", "")).denied_tools == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ("tools.fs.enabled", "yes", "tools.fs.enabled: must be true or false"),
+        ("tools.fs.max_read_bytes", True, "tools.fs.max_read_bytes: must be a whole number"),
+        ("tools.fs.max_read_bytes", 0, "tools.fs.max_read_bytes: must be greater than 0"),
+        ("tools.shell.ports", [80, "x"], "tools.shell.ports[1]: must be a whole number"),
+        ("tools.shell.unknown", "no", "tools.shell.unknown: must be one of 'allow', 'ask' or 'deny'"),
+        ("tools.denied_tools", "bash", "tools.denied_tools: must be a list"),
+        ("tools.max_timeout_seconds", "1", "tools.max_timeout_seconds: must be a number"),
+    ],
+)
+async def test_a_wrong_value_is_described_for_a_person(store, path, value, problem):
+    with pytest.raises(InvalidStoredSettings, match=f"^{re.escape(problem)}$"):
+        await update(store, path, value)

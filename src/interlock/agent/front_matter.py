@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.agent.regular_files import InvalidFile, strip_comments
 from interlock.core.text import safe_excerpt
+from interlock.core.validation_faults import describe_fault
 from interlock.policy.policy_fields import FIELDS, NO_RESTRICTION, ToolPolicy, unknown_tools
 from interlock.policy.verdict import PolicyLayer
 
@@ -175,7 +176,7 @@ def _validated(
             key = next((key for key in values if path == key or path.startswith(f"{key}.")), path)
             reason = each.get("ctx", {}).get("error")
             if reason is None or key.startswith("tools."):
-                problems.setdefault(key, f"{key}: {each['msg'].removeprefix('Value error, ')}")
+                problems.setdefault(key, f"{key}: {describe_fault(each) or each['msg']}")
             else:
                 problems.setdefault(key, f"{key} {reason}")
     sound = {key: value for key, value in values.items() if key not in problems}

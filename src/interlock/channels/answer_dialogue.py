@@ -21,7 +21,13 @@ from interlock.questions.widgets import (
 # Returns the line a person typed after a prompt; raises EOFError at the end of the input.
 AskLine = Callable[[str], str]
 
-_DECISIONS = {"a": "approve", "r": "reject", "v": "revise"}
+# Only these words: "abort" must not approve, and "revise" not reject.
+_DECISIONS = {
+    **dict.fromkeys(("a", "approve", "批准", "同意"), "approve"),
+    **dict.fromkeys(("r", "reject", "拒绝"), "reject"),
+    **dict.fromkeys(("v", "revise", "修改"), "revise"),
+}
+_MAX_DIGITS = 9
 _COMMA = re.compile("[,\uff0c\u3001]")
 
 
@@ -62,8 +68,7 @@ def _review(ask: AskLine) -> dict[str, Any]:
     reason = ""
     while True:
         said = ask(f"{reason}[a approve, r reject, v revise] ").strip().lower()
-        decision = _DECISIONS.get(said[:1]) if said else None
-        if decision:
+        if decision := _DECISIONS.get(said):
             needed = CommentPolicy.required if decision == "revise" else CommentPolicy.optional
             return {"decision": decision, **_comment(ask, needed)}
         reason = _none_of_them(said)
@@ -75,8 +80,8 @@ def _feedback(widget: Feedback, ask: AskLine) -> dict[str, Any]:
         low, high, reason = widget.rating_min or 0, widget.rating_max, ""
         while "rating" not in answer:
             said = ask(f"{reason}[{low} to {high}] ").strip()
-            if said.isdecimal() and low <= int(said) <= high:
-                answer["rating"] = int(said)
+            if (rating := _whole_number(said)) is not None and low <= rating <= high:
+                answer["rating"] = rating
             reason = _none_of_them(said)
     return answer | _comment(ask, widget.comment)
 
@@ -99,7 +104,7 @@ def _selection(widget: Selection, ask: AskLine) -> dict[str, Any]:
     reason = ""
     while True:
         said = ask(f"{reason}[1 to {len(options)}{several}{other}{nothing}] ").strip()
-        words = [word.strip() for word in _COMMA.split(said)] if widget.multiple else [said]
+        words = _split_choices(options, said) if widget.multiple else [said]
         found = {word: _numbered(options, word) for word in words if word}
         chosen = list(dict.fromkeys(value for value in found.values() if value is not None))
         own = ", ".join(word for word, value in found.items() if value is None)
@@ -126,9 +131,20 @@ def _none_of_them(said: str) -> str:
 
 def _numbered(options: list[tuple[str, str]], said: str) -> str | None:
     """The option by its number, value or label."""
-    if said.isdecimal() and 1 <= int(said) <= len(options):
-        return options[int(said) - 1][0]
+    if (number := _whole_number(said)) is not None and 1 <= number <= len(options):
+        return options[number - 1][0]
     return next((value for value, label in options if said in (value, label)), None)
+
+
+def _split_choices(options: list[tuple[str, str]], said: str) -> list[str]:
+    """Choices separated by commas; an option may itself contain one."""
+    is_one = _numbered(options, said) is not None
+    return [said] if is_one else [word.strip() for word in _COMMA.split(said)]
+
+
+def _whole_number(said: str) -> int | None:
+    """Python refuses to read a number of thousands of digits."""
+    return int(said) if said.isdecimal() and len(said) <= _MAX_DIGITS else None
 
 
 def _values(form: Form, ask: AskLine) -> dict[str, Any]:
@@ -172,7 +188,7 @@ def _field_value(field: FormField, said: str) -> Any:
         case FieldType.select:
             return _numbered(options, said) or said or None
         case FieldType.multi_select:
-            words = [word.strip() for word in _COMMA.split(said)]
+            words = _split_choices(options, said)
             return [_numbered(options, word) or word for word in words if word] or None
         case kind:
             return parse_typed(kind, said)

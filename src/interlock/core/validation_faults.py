@@ -26,6 +26,7 @@ _SENTENCES = {
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
     "list_type": "must be a list",
+    "frozen_set_type": "must be a list",
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "too_long": "has more than {max_length} entries",

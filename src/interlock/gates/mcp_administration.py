@@ -9,11 +9,12 @@ import asyncio
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.modes import ToolGroup, ToolMode, parse_mode
 from interlock.core.errors import BadUsage, InterlockError, UserError
 from interlock.core.text import to_visible_line
 from interlock.policy.authority_inputs import AuthorityInputs
@@ -114,13 +115,14 @@ class McpAdministration:
         who: str,
         is_operator: bool,
     ) -> Json:
-        """Classify tools in one step, all or none.
+        """Classify tools that wait in one step, all or none.
 
         The server is asked for its listing once more: a definition, or annotation, that changed since it
         was reviewed is refused.
         """
         await self._listed(server_id, is_operator=is_operator)
-        return await self._classify(server_id, requests, who, is_operator=is_operator)
+        waiting = [(name, replace(request, only_if_waiting=True)) for name, request in requests]
+        return await self._classify(server_id, waiting, who, is_operator=is_operator)
 
     async def accept(
         self,
@@ -142,7 +144,13 @@ class McpAdministration:
                 f"classify {server_id}"
             )
         wanted = {
-            tool.name: (made.effect.value, tuple(map(str, made.modes)), made.group.value)
+            tool.name: ClassifyRequest(
+                effect=made.effect.value,
+                modes=tuple(map(str, made.modes)),
+                group=made.group.value,
+                hash=tool.hash,
+                only_if_waiting=True,
+            )
             for tool in known.tools.values()
             if (made := proposed_class(known.server, tool)) is not None
         }
@@ -151,12 +159,12 @@ class McpAdministration:
                 raise BadUsage(f"{server_id} has no tool '{name[:64]}'")
             wanted.pop(name, None)
             if other is not None:
-                wanted[name] = (*other, "mcp")
-        requests = [
-            (name, ClassifyRequest(effect=effect, modes=modes, group=group, hash=known.tools[name].hash))
-            for name, (effect, modes, group) in wanted.items()
-        ]
-        return await self._classify(server_id, requests, who, is_operator=True)
+                tool, (effect, modes) = known.tools[name], other
+                group = tool.given.group if tool.given is not None else ToolGroup.mcp
+                wanted[name] = ClassifyRequest(
+                    effect=effect, modes=modes, group=group.value, hash=tool.hash
+                )
+        return await self._classify(server_id, list(wanted.items()), who, is_operator=True)
 
     async def remove(self, server_id: str, tool: str | None, *, who: str) -> Json:
         await self._service.remove(server_id, tool, who=who)

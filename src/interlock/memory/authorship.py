@@ -4,6 +4,7 @@ The line is authenticated with a key of this installation and covers the lines b
 it, and an entry that was edited by hand afterwards no longer has an author.
 """
 
+import errno
 import hashlib
 import hmac
 import os
@@ -111,9 +112,13 @@ class AuthorLines:
 
     def _read_key(self) -> bytes:
         try:
-            return self._key_file.read_bytes()
+            key = self._key_file.read_bytes()
         except FileNotFoundError:
-            return self._made_key()
+            key = self._made_key()
+        if len(key) != KEY_BYTES:
+            # With a known key, such as that of an emptied file, a text could seal its own author line.
+            raise OSError(errno.EINVAL, f"{self._key_file} is damaged; restore or remove it")
+        return key
 
     def _made_key(self) -> bytes:
         """A new key. If several processes make one at once, all use the one that was linked first."""

@@ -30,7 +30,7 @@ _log = StructuredLogger(__name__)
 Result = TypeVar("Result")
 
 # Increased whenever the tables change, or words or passages are split differently: the file is rebuilt.
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 
 # The words come ready made, of letters and digits alone: the tokenizer only splits at spaces. `endings` has
 # each word once more, written backwards: the vocabulary is then sorted by both ends of a word.

@@ -40,15 +40,25 @@ class SplitNote:
 
 @dataclass(slots=True)
 class _Section:
-    """Lines under one heading, while they are gathered."""
+    """Lines under one heading, while they are gathered. Each heading has what says who wrote it."""
 
     line: int
-    headings: tuple[str, ...]
+    headings: tuple[tuple[str, str], ...]
     lines: list[str]
+
+    def heading(self, author: str) -> str:
+        """The headings above a text of this author: unsigned ones, and the author's own.
+
+        Another author's heading would be shown as a part of this author's text.
+        """
+        return " > ".join(text for text, writer in self.headings if writer in {"", author})
 
     def is_only_above(self, following: "_Section") -> bool:
         """Whether it has no text of its own, and its headings apply to the next section as well."""
         depth = len(self.headings)
+        if any(author for _, author in self.headings):
+            # The next section may be of another author, and is then shown without them.
+            return False
         return following.headings[:depth] == self.headings and not any(map(str.strip, self.lines))
 
 
@@ -58,21 +68,22 @@ def split_note(path: str, text: str, authors: Mapping[int, str] | None = None) -
     `authors` has what the author line above a line says, by line number.
     """
     authors = authors or {}
-    sections = list(_sections(text))
+    sections = list(_sections(text, authors))
     name = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    title = next((section.headings[0] for section in sections if section.headings), name)
+    tops = (section.headings[0] for section in sections if section.headings)
+    title = next((heading for heading, author in tops if not author), name)
     path_words = tokenize(path.rsplit(".", 1)[0])
     file_day = _day_in(path)
     passages: list[Passage] = []
     for section, following in zip_longest(sections, sections[1:]):
         if following is not None and section.is_only_above(following):
             continue
-        heading = " > ".join(section.headings)
-        head = (*path_words, *tokenize(title), *(tokenize(heading) if heading != title else ()))
-        day = _day_in(heading) or file_day
         for line, piece in _pieces(section, authors):
-            words = tuple(tokenize(piece))
-            passages.append(Passage(line, heading, day, piece, head, words, authors.get(line, "")))
+            author = authors.get(line, "")
+            heading = section.heading(author)
+            head = (*path_words, *tokenize(title), *(tokenize(heading) if heading != title else ()))
+            day, words = _day_in(heading) or file_day, tuple(tokenize(piece))
+            passages.append(Passage(line, heading, day, piece, head, words, author))
             if len(passages) == MAX_PASSAGES:
                 return SplitNote(title, tuple(passages))
     if not passages:
@@ -80,8 +91,8 @@ def split_note(path: str, text: str, authors: Mapping[int, str] | None = None) -
     return SplitNote(title, tuple(passages))
 
 
-def _sections(text: str) -> Iterator[_Section]:
-    headings: list[str] = []
+def _sections(text: str, authors: Mapping[int, str]) -> Iterator[_Section]:
+    headings: list[tuple[str, str]] = []
     current = _Section(1, (), [])
     fence = ""
     for number, line in enumerate(_LINE_END.split(text), start=1):
@@ -94,8 +105,11 @@ def _sections(text: str) -> Iterator[_Section]:
         if current.headings or any(map(str.strip, current.lines)):
             yield current
         level = len(found[1])
-        headings[level - 1 :] = [""] * max(0, level - 1 - len(headings)) + [found[2][:_MAX_TITLE_CHARS]]
-        shown = tuple(heading for heading in headings[:_MAX_LEVELS] if heading)
+        missing = max(0, level - 1 - len(headings))
+        headings[level - 1 :] = [("", "")] * missing + [
+            (found[2][:_MAX_TITLE_CHARS], authors.get(number, ""))
+        ]
+        shown = tuple(each for each in headings[:_MAX_LEVELS] if each[0])
         current = _Section(number, shown, [])
     if current.headings or any(map(str.strip, current.lines)):
         yield current

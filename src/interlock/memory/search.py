@@ -14,8 +14,18 @@ from interlock.memory.ranking import PassageCandidate, PassageRanker, RankedNote
 from interlock.memory.snippets import snippet
 from interlock.memory.tokenizer import query_words
 
-# The best by bm25() with the weights of the columns.
-CANDIDATES = "SELECT rowid, head, words, day FROM passages WHERE passages MATCH ? ORDER BY rank LIMIT ?"
+# The best by bm25() with the weights of the columns; of each note only the first few, since a long one may
+# have a word in more passages than are ranked.
+CANDIDATES = """
+SELECT p.rowid, p.head, p.words, p.day
+FROM (
+    SELECT id, score FROM (
+        SELECT id, score, row_number() OVER (PARTITION BY id >> ? ORDER BY score) AS place
+        FROM (SELECT rowid AS id, rank AS score FROM passages WHERE passages MATCH ?)
+    ) WHERE place <= ? ORDER BY score LIMIT ?
+) AS best JOIN passages AS p ON p.rowid = best.id
+ORDER BY best.score
+"""
 HIT = """
 SELECT n.path, n.title, p.heading, p.line, p.day, p.text, p.author, n.changed_ns
 FROM passages AS p JOIN notes AS n ON n.id = p.rowid >> ? WHERE p.rowid = ?
@@ -26,8 +36,8 @@ COUNT_PASSAGES = "SELECT count(*) FROM passages_docsize"
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 48
-# The passages that are ranked.
-IN_ALL = 150
+# The passages that are ranked: in all, and of one note.
+IN_ALL, OF_ONE_NOTE = 150, 30
 # The lengths of a hit's snippet, heading and title; shorter where many hits have to fit into a result.
 SNIPPET_CHARS, HEADING_CHARS, TITLE_CHARS = 240, 1200, 200
 MANY, SHORT_SNIPPET_CHARS, SHORT_HEADING_CHARS, SHORT_TITLE_CHARS = 12, 100, 80, 40
@@ -104,7 +114,7 @@ def _candidates(connection: DbConnection, terms: Sequence[QueryTerm], total: int
     if not forms:
         return []
     match = " OR ".join(f'"{form}"' for form in forms)
-    rows = connection.query(CANDIDATES, (match, IN_ALL))
+    rows = connection.query(CANDIDATES, (PASSAGE_BITS, match, OF_ONE_NOTE, IN_ALL))
     return [
         PassageCandidate(row[0], row[0] >> PASSAGE_BITS, row[1].split(), row[2].split(), row[3])
         for row in rows

@@ -107,8 +107,8 @@ ByteLimit = Annotated[int, Field(gt=0, le=2**40), Strict(), _BYTES]
 ImageBytes = Annotated[int, Field(gt=0, le=2**26), Strict(), _BYTES]
 Seconds = Annotated[float, Field(gt=0, le=86_400), Strict(), FieldKind("seconds", min)]
 Port = Annotated[int, Field(gt=0, lt=65_536), Strict()]
-Ports = Annotated[frozenset[Port], FieldKind("ports", and_)]
-Servers = Annotated[frozenset[str], FieldKind("servers", and_)]
+Ports = Annotated[frozenset[Port], FieldKind("ports", and_, closed=frozenset())]
+Servers = Annotated[frozenset[str], FieldKind("servers", and_, closed=frozenset())]
 Decision = Annotated[
     Literal["allow", "ask", "deny"],
     _choice(allow=Text("allow", "允许"), ask=Text("ask", "询问"), deny=Text("deny", "拒绝")),
@@ -126,8 +126,11 @@ def names_kind_of_tools(entry: str) -> bool:
 
 
 def unknown_tools(denied: Iterable[str], known: Collection[str]) -> list[str]:
-    """The denied tools that do not exist; groups and effects were checked when they were set."""
-    return sorted(name for name in denied if name not in known and not names_kind_of_tools(name))
+    """The denied tools that do not exist in any case; groups and effects were checked when set."""
+    exists = {name.casefold() for name in known}
+    return sorted(
+        name for name in denied if name.casefold() not in exists and not names_kind_of_tools(name)
+    )
 
 
 def _reject_invalid_entries(entries: frozenset[str]) -> frozenset[str]:
@@ -136,10 +139,11 @@ def _reject_invalid_entries(entries: frozenset[str]) -> frozenset[str]:
         shown = safe_excerpt(entry, 64)
         if names_kind_of_tools(entry):
             if entry.casefold() not in _KINDS_OF_TOOLS:
-                kind = entry.partition(":")[0].casefold()
-                known = [each for each in _KINDS_OF_TOOLS if each.startswith(kind)]
-                near = difflib.get_close_matches(entry.casefold(), known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"valid: {', '.join(known)}"
+                kind, _, name = entry.casefold().partition(":")
+                known = [each.partition(":")[2] for each in _KINDS_OF_TOOLS if each.startswith(kind)]
+                near = [f"{kind}:{each}" for each in difflib.get_close_matches(name, known, n=1)]
+                valid = ", ".join(f"{kind}:{each}" for each in known)
+                hint = f"did you mean {near[0]}?" if near else f"valid: {valid}"
                 raise ValueError(f"'{shown}' names no {kind} of tools; {hint}")
         elif not TOOL_NAME.fullmatch(entry):
             raise ValueError(f"'{shown}' is not a valid tool name; separate names with commas")
@@ -149,7 +153,10 @@ def _reject_invalid_entries(entries: frozenset[str]) -> frozenset[str]:
 DeniedTools = Annotated[
     frozenset[str],
     AfterValidator(_reject_invalid_entries),
-    FieldKind("tools", or_, unset=frozenset(), closed=frozenset()),
+    # Every effect: what was denied before may be a tool that no switch turns off.
+    FieldKind(
+        "tools", or_, unset=frozenset(), closed=frozenset(f"{EFFECT_PREFIX}{each}" for each in Effect)
+    ),
 ]
 
 
@@ -250,8 +257,8 @@ class ShellPolicy(PolicyPart):
             variable=Variable("TOOL_NETWORK_PORTS", default=frozenset({80, 443})),
             label=Text("Ports", "端口"),
             hint=Text(
-                "Ports that commands can connect to, separated by commas.",
-                "命令可以连接的端口，用逗号分隔。",
+                "Ports that commands can connect to, separated by commas; none closes all of them.",
+                "命令可以连接的端口，用逗号分隔；填“无”则全部关闭。",
             ),
             doc="The ports that commands may reach if they may use the network. A list narrows "
             "`TOOL_NETWORK_PORTS`.",

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.core.errors import InvalidStoredSettings
 from interlock.core.text import sanitize_text, to_json_value
+from interlock.core.validation_faults import describe_fault, key_path
 from interlock.db.database import Database
 from interlock.db.driver import DbConnection, Row
 from interlock.log.hash_chain import EventHeader
@@ -282,10 +283,8 @@ def _validated(document: Document) -> StoredSettings:
 
 def _faults_of(error: ValidationError) -> list[SettingsFault]:
     return [
-        SettingsFault(
-            ".".join(str(step) for step in problem["loc"]), problem["msg"].removeprefix("Value error, ")
-        )
-        for problem in error.errors(include_url=False, include_input=False)
+        SettingsFault(key_path(fault["loc"]), describe_fault(fault) or fault["msg"])
+        for fault in error.errors(include_url=False, include_input=False)
     ]
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.modes import Effect, ToolGroup, ToolMode, parse_mode
 from interlock.core.logging import StructuredLogger
 from interlock.tools.arguments import ArgumentParser
-from interlock.tools.tool import BaseTool, ToolLimits, mcp_server
+from interlock.tools.tool import BaseTool, PolicySwitch, ToolLimits, mcp_server
 
 _log = StructuredLogger(__name__)
 
@@ -19,10 +19,14 @@ _ALIAS = re.compile(r"[a-z][a-zA-Z0-9_.]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool:
-    """A tool, with the parser of its arguments and the schema that models see."""
+    """A tool, with the parser of its arguments and the schema that models see.
+
+    `modes` is its declaration, read once: what is exposed and what is executed follow from one answer.
+    """
 
     tool: BaseTool
     parser: ArgumentParser
+    modes: frozenset[ToolMode]
 
 
 class ToolRegistry:
@@ -43,10 +47,9 @@ class ToolRegistry:
                 raise ValueError(f"'{name}' is not a valid alias of {tool.name}")
             if name in self._tools or name in self._aliases:
                 raise ValueError(f"a tool named '{name}' is already registered")
-        if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):
-            raise ValueError(f"{tool.name} names a mode that does not exist")
-        registered = RegisteredTool(tool, tool.parser())
-        if is_own and not tool.allowed_modes:
+        modes = _check_declaration(tool)
+        registered = RegisteredTool(tool, tool.parser(), modes)
+        if is_own and not modes:
             _log.warning("tool_registered_with_default_modes", tool_name=tool.name)
         self._tools[tool.name] = registered
         self._aliases |= dict.fromkeys(tool.aliases, tool.name)
@@ -82,7 +85,7 @@ class ToolRegistry:
     def set_mode_override(self, tool_name: str, modes: frozenset[ToolMode]) -> None:
         """Restrict a tool to fewer modes than it declares. The last override wins."""
         tool_name = self._aliases.get(tool_name, tool_name)
-        declared = self._tools[tool_name].tool.allowed_modes
+        declared = self._tools[tool_name].modes
         if wider := frozenset(modes) - declared:
             raise ValueError(
                 f"an override can only tighten: {tool_name} does not declare {', '.join(sorted(wider))}"
@@ -111,7 +114,7 @@ class ToolRegistry:
 
     def get_effective_modes(self, tool_name: str) -> frozenset[ToolMode]:
         tool_name = self._aliases.get(tool_name, tool_name)
-        declared = self._tools[tool_name].tool.allowed_modes
+        declared = self._tools[tool_name].modes
         return declared & self._mode_overrides.get(tool_name, declared)
 
     def check_mode(self, tool_name: str, mode: ToolMode) -> bool:
@@ -140,6 +143,21 @@ class ToolRegistry:
         names = [tool.name for tool in self.list_tools(known)]
         _log.info("tool_capability", mode=known.value, allowed=names, registered=len(self._tools))
         return names
+
+
+def _check_declaration(tool: BaseTool) -> frozenset[ToolMode]:
+    """The declared modes. Refuses what no policy could deny, such as a foreign class's group "Media"."""
+    modes = tool.allowed_modes
+    # A foreign class may declare anything, whatever its annotations say.
+    declared: Any = modes
+    if not isinstance(declared, frozenset) or any(not isinstance(mode, ToolMode) for mode in declared):
+        raise ValueError(f"{tool.name} names a mode that does not exist")
+    for name, value, kind in (("group", tool.group, ToolGroup), ("effect", tool.effect, Effect)):
+        if not isinstance(value, kind):
+            raise ValueError(f"{tool.name} has the {name} {value!r}; use {kind.__name__}")
+    if unknown := [each for each in tool.switches if each not in PolicySwitch.__members__]:
+        raise ValueError(f"{tool.name} names the switch {unknown[0]!r}, which no policy has")
+    return modes
 
 
 def _mode(value: object) -> ToolMode:

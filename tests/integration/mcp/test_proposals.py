@@ -1,5 +1,7 @@
 """Tools of a server are classed in one step: proposed by its claims, confirmed by a person, as reviewed."""
 
+import asyncio
+
 import pytest
 
 from interlock.core.errors import BadUsage, UserError
@@ -106,6 +108,57 @@ async def test_a_proposal_that_was_not_reviewed_is_not_accepted(harness: McpHarn
     known = await proposal_hash(harness)
     with pytest.raises(UserError, match="not the present proposal"):
         await harness.runtime.mcp_servers.accept("bad", known[:11], {}, who=WHO)
+
+
+async def test_a_proposal_does_not_replace_what_another_person_confirmed_meanwhile(harness: McpHarness):
+    """Ann looks, Bo classifies one tool more narrowly, Ann confirms what she looked at."""
+    await harness.add_hostile("claims")
+    servers, reviewed = harness.runtime.mcp_servers, await harness.inspect("bad")
+    await harness.allow("bad", "reads", effect="exec", modes="coding")
+    requests = [
+        (name, ClassifyRequest(**{**reviewed[name]["proposal"], "hash": reviewed[name]["hash"]}))
+        for name in ("deletes", "reads")
+    ]
+    with pytest.raises(UserError, match=f"reads was classified by {WHO} in the meantime") as refused:
+        await servers.classify("bad", requests, who="page:ann", is_operator=True)
+    assert refused.value.code == "MCP_TOOL_CHANGED"
+    assert await classes(harness) == {"reads": ("exec", ["coding"])}
+    # Alone, with its state in view, it can be classified again.
+    await harness.allow("bad", "reads", effect="read", modes="chat")
+    assert await classes(harness) == {"reads": ("read", ["chat"])}
+
+
+async def test_of_two_people_who_confirm_at_once_one_is_refused_or_both_said_the_same(harness: McpHarness):
+    await harness.add_hostile("claims")
+    service, tool = harness.runtime.mcp, (await harness.inspect("bad"))["reads"]
+
+    async def confirm(effect: str, modes: tuple[str, ...], who: str) -> list[str]:
+        request = ClassifyRequest(effect=effect, modes=modes, hash=tool["hash"], only_if_waiting=True)
+        return await service.classify("bad", [("reads", request)], who=who)
+
+    wide, narrow = ("read", ("chat", "coding")), ("write", ("coding",))
+    found = await asyncio.gather(
+        confirm(*narrow, "ann"), confirm(*wide, "bo"), confirm(*narrow, "cy"), return_exceptions=True
+    )
+    given = await classes(harness)
+    wide_is_first = given == {"reads": ("read", ["chat", "coding"])}
+    assert wide_is_first or given == {"reads": ("write", ["coding"])}
+    assert [isinstance(each, UserError) for each in found] == [
+        wide_is_first,
+        not wide_is_first,
+        wide_is_first,
+    ]
+    assert len(await harness.flushed("mcp.tool_classed")) == 1
+
+
+async def test_another_effect_keeps_the_group_of_a_class(harness: McpHarness):
+    """Else a policy that denies the group would no longer deny the tool."""
+    await harness.add_hostile("claims")
+    await harness.inspect("bad")
+    await harness.allow("bad", "reads", group="media")
+    others = {"reads": ("write", ("coding",))}
+    told = await harness.runtime.mcp_servers.accept("bad", await proposal_hash(harness), others, who=WHO)
+    assert {tool["class"]["group"] for tool in told["tools"] if tool["tool"] == "reads"} == {"media"}
 
 
 async def test_of_several_classes_all_are_refused_where_one_is_not_possible(harness: McpHarness):

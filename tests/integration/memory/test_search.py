@@ -287,3 +287,13 @@ def test_a_word_is_looked_up_quickly_among_many(memory):
     found = memory.search("akuvign7")
     assert found.corrected == {"akuvign7": "akuving7"}
     assert time.process_time() - began < 2
+
+
+def test_a_long_note_does_not_keep_the_others_out(memory):
+    """It has the word in more passages than are ranked, each better than the others' by length."""
+    days = "\n".join(f"## day {day}\n\nwe met about the project whale again {day}\n" for day in range(400))
+    memory.write("log.md", f"# Log\n{days}")
+    memory.write(
+        "other.md", "# Other\n\nThe whale decision: blue, after a long discussion of colours and shapes.\n"
+    )
+    assert {hit.path for hit in memory.search("whale", 5).hits} == {"log.md", "other.md"}

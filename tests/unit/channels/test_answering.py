@@ -182,3 +182,42 @@ def test_a_field_that_may_be_left_empty_is():
 def test_whoever_leaves_gives_no_answer(kind):
     with pytest.raises(EOFError):
         prompt_for_answer(widget(kind), Person())
+
+
+@pytest.mark.parametrize(
+    "said", ["abort", "actually no", "all wrong", "revised?", "rather not", "very good"]
+)
+def test_a_plan_is_decided_only_by_the_words_for_it(said):
+    """'abort' approved the plan, because it begins with an a."""
+    person = Person(said)
+    with pytest.raises(EOFError):
+        prompt_for_answer(widget("plan_review"), person)
+    assert person.prompts[1].startswith(f"{said} is not one of the options\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "decision"),
+    [
+        ("Approve", "approve"),
+        ("reject", "reject"),
+        ("revise", "revise"),
+        ("批准", "approve"),
+        ("修改", "revise"),
+    ],
+)
+def test_a_decision_about_a_plan_can_be_written_out(said, decision):
+    assert answered(widget("plan_review"), said, "why") == {"decision": decision, "comment": "why"}
+
+
+@pytest.mark.parametrize("kind", ["selection", "feedback", "action_selection"])
+def test_a_number_of_thousands_of_digits_is_no_option(kind):
+    person = Person("9" * 5000)
+    with pytest.raises(EOFError):
+        prompt_for_answer(widget(kind), person)
+
+
+def test_an_option_with_a_comma_can_be_chosen_by_its_name():
+    options = [{"value": "x", "label": "red, green"}, {"value": "y"}]
+    asked = widget("selection", options=options, multiple=True)
+    assert answered(asked, "red, green") == {"choices": ["x"]}
+    assert answered(asked, "x, y") == {"choices": ["x", "y"]}

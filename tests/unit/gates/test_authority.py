@@ -490,3 +490,26 @@ def test_what_the_registry_answers_for_a_mode_is_what_is_exposed(registry, mode,
 def test_a_text_that_looks_like_a_mode_is_not_taken_for_one(value):
     with pytest.raises(TypeError, match="not a ToolMode"):
         AuthorityInputs(mode=value)
+
+
+def test_a_tool_that_declares_other_modes_each_time_is_exposed_exactly_when_it_can_be_executed():
+    class Wavering(UndeclaredTool):
+        name = "wavering"
+        effect = Effect.read
+        reads = 0
+
+        @property
+        def allowed_modes(self):
+            self.reads += 1
+            return ALL_MODES if self.reads % 2 else frozenset()
+
+    for reads_before in range(4):
+        tool = Wavering()
+        tool.reads = reads_before
+        registry = ToolRegistry()
+        registry.register(tool)
+        for _ in range(3):
+            authority = compile_authority(registry, AuthorityInputs(ToolMode.chat_safe))
+            exposed = {item["function"]["name"] for item in orjson.loads(authority.schemas)}
+            assert exposed == set(authority.exposed)
+            assert exposed == ({"wavering"} if reads_before % 2 == 0 else set())

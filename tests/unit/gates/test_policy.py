@@ -20,6 +20,7 @@ from interlock.policy.policy_fields import (
     merge_tool_policies,
     policy_of,
     to_document,
+    unknown_tools,
     values_of,
 )
 
@@ -189,6 +190,7 @@ def test_without_its_prefix_it_is_the_name_of_a_tool(entry):
         ("group:medai", "'group:medai' names no group of tools; did you mean group:media?"),
         ("Effect:execute", "'Effect:execute' names no effect of tools; did you mean effect:exec?"),
         ("group:", "names no group of tools"),
+        ("group:oldname", "names no group of tools; valid: group:code, group:memory"),
         ("group:exec", "names no group of tools"),
         ("group: media", "did you mean group:media?"),
         ("a b", "'a b' is not a valid tool name"),
@@ -197,3 +199,8 @@ def test_without_its_prefix_it_is_the_name_of_a_tool(entry):
 def test_a_group_or_an_effect_that_does_not_exist_is_refused(entry, problem):
     with pytest.raises(ValidationError, match=re.escape(problem)):
         ToolPolicy(denied_tools=frozenset({entry}))
+
+
+def test_a_denied_tool_exists_in_whatever_case_it_is_named():
+    """A denial ignores case, so a warning that such a tool does not exist would be wrong."""
+    assert unknown_tools({"Bash", "FS.Read", "bsah", "group:media"}, {"bash", "fs.read"}) == ["bsah"]

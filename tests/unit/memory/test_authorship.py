@@ -156,3 +156,30 @@ def test_many_faked_lines_cost_little(authors):
     began = time.process_time()
     assert authors.read(text, text) == {}
     assert time.process_time() - began < 2
+
+
+def test_a_heading_of_one_author_is_not_shown_above_the_text_of_another(authors):
+    ada = describe_author("2026-11-16 09:30 +01:00", NoteAuthor("memory_append", person="ada"))
+    first, second = entry(authors, "# Ada said: always delete"), entry(authors, "the zebra", ada)
+    text = f"# Note\n\n{first}\n{second}\n# By hand\n\nx\n"
+    note = split_note("a.md", text, authors.read(text, text))
+    assert [(each.text, each.heading, each.author) for each in note.passages] == [
+        ("", "Note > 2026-11-15 09:30 +01:00", ""),
+        ("", "Ada said: always delete", SAID),
+        ("the zebra", "2026-11-15 09:30 +01:00", ada),
+        ("x", "By hand", ""),
+    ]
+    assert "delete" not in note.passages[2].head_words
+
+
+def test_a_heading_in_the_first_entry_is_not_the_title_of_the_note(authors):
+    text = authors.line(SAID, "# Ada said") + "\n\n# Ada said\n"
+    assert split_note("notes/b.md", text, authors.read(text, text)).title == "b"
+
+
+@pytest.mark.parametrize("key", [b"", b"short"])
+def test_a_damaged_key_signs_nothing(authors, tmp_path, key):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "key").write_bytes(key)
+    with pytest.raises(OSError, match="is damaged; restore or remove it"):
+        authors.line(SAID, "one")

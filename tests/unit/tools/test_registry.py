@@ -152,3 +152,33 @@ def test_the_mode_can_never_be_left_out(registry, method):
     arguments = ("clock",) if method == "check_mode" else ()
     with pytest.raises(TypeError):
         getattr(registry, method)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "problem"),
+    [
+        ("group", "Media", "has the group 'Media'; use ToolGroup"),
+        ("group", None, "has the group None; use ToolGroup"),
+        ("effect", "reads", "has the effect 'reads'; use Effect"),
+        ("effect", "read", "has the effect 'read'; use Effect"),
+        ("allowed_modes", [ToolMode.coding], "names a mode that does not exist"),
+        ("allowed_modes", "coding", "names a mode that does not exist"),
+        ("switches", frozenset({"disk"}), "names the switch 'disk', which no policy has"),
+    ],
+)
+def test_a_declaration_that_no_policy_could_deny_is_refused(registry, member, value, problem):
+    liar = type("Liar", (UndeclaredTool,), {"name": "liar", member: value})
+    with pytest.raises(ValueError, match=problem):
+        registry.register(liar())
+    assert registry.get("liar") is None
+
+
+def test_a_tool_whose_declaration_fails_is_not_registered(registry):
+    def fail(_tool):
+        raise RuntimeError("no group")
+
+    with pytest.raises(RuntimeError):
+        registry.register(
+            type("Failing", (UndeclaredTool,), {"name": "failing", "group": property(fail)})()
+        )
+    assert registry.get("failing") is None

@@ -173,6 +173,8 @@ class ClassifyRequest:
     group: str = ToolGroup.mcp.value
     hash: str = ""
     is_vouched: bool = False
+    # They reviewed it as a tool without a class: refused if another person has classified it since.
+    only_if_waiting: bool = False
 
 
 def make_tool_class(

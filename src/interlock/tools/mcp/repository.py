@@ -4,7 +4,7 @@ Each change is one transaction with its events, and one more row in `mcp_changes
 process whether its cached catalog is current.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -142,16 +142,19 @@ class McpRepository:
         given: Mapping[str, ToolClassification | None],
         *,
         who: str,
+        waiting: Collection[str] = (),
     ) -> None:
         """Set classes of tools, all or none; None removes one. A class that a tool has is not set again.
 
-        Each must be of the stored definition, and the server be the one that they were made for.
+        Each must be of the stored definition, and the server be the one that they were made for. Those
+        `waiting` must have no other class for that definition.
         """
 
         def work(transaction: Transaction) -> None:
             known = _begin(transaction).server(server.id)
             if known.server != server:
                 raise DefinitionChanged(f"{server.id} was replaced in the meantime; inspect it again")
+            _refuse_classified(known, {tool: given[tool] for tool in waiting})
             events = [_classed(known, tool, each, who) for tool, each in given.items()]
             for event in filter(None, events):
                 transaction.record(event)
@@ -159,6 +162,21 @@ class McpRepository:
                 _changed(transaction.connection, server.id, who)
 
         await self._log.transact(SYSTEM_STREAM, work)
+
+
+def _refuse_classified(server: StoredMcpServer, given: Mapping[str, ToolClassification | None]) -> None:
+    """A proposal never replaces the class that another person gave meanwhile: it may be wider."""
+    for name, proposed in given.items():
+        tool = server.tools.get(name)
+        if (
+            tool is not None
+            and tool.state == "classed"
+            and tool.given
+            and not tool.given.is_same_as(proposed)
+        ):
+            raise DefinitionChanged(
+                f"{name} was classified by {tool.given.by} in the meantime; inspect it again"
+            )
 
 
 def _classed(

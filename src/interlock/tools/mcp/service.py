@@ -190,10 +190,14 @@ class McpService:
     ) -> list[str]:
         """Classify tools as last listed, all or none of them; returns their names."""
         known = (await self.repository.catalog()).server(server_id)
-        given = dict(_made_class(known, name, request, who) for name, request in requests)
+        made = [_made_class(known, name, request, who) for name, request in requests]
+        given = dict(made)
         if len(given) < len(requests):
             raise BadUsage("a tool can be classified only once in one step")
-        await self.repository.set_classes(known.server, given, who=who)
+        waiting = [
+            tool for (tool, _), (_, request) in zip(made, requests, strict=True) if request.only_if_waiting
+        ]
+        await self.repository.set_classes(known.server, given, who=who, waiting=waiting)
         return list(given)
 
     async def remove(self, server_id: str, tool: str | None, *, who: str) -> None:

@@ -27,7 +27,7 @@ function said(field, value) {
   if (type === 'tools') return value?.length ? joined(value) : t('settings.none');
   if (type === 'servers') return value ? joined(value) || t('settings.none') : t('settings.unset');
   if (value === null) return t('settings.no_limit');
-  return type === 'ports' ? value.join(', ') : amount(type, value);
+  return type === 'ports' ? value.join(', ') || t('settings.none') : amount(type, value);
 }
 
 function effect(turned) {

@@ -26,13 +26,16 @@ export function ceilingAt(ceiling, path) {
   return valueAt(ceiling?.tools ? ceiling : { tools: ceiling }, path);
 }
 
+const NO_PORTS = 'none';
+
 /** How a stored value stands in its field. */
 export function shown(type, value) {
   if (type === 'switch') return Boolean(value);
   if (type === 'tools') return [...(value ?? [])].sort();
   // A list that was never set is not an empty one.
   if (type === 'servers') return value ? [...value].sort() : null;
-  if (type === 'ports') return (value ?? []).join(', ');
+  // A list without ports closes all of them; one that was never set has the operator's.
+  if (type === 'ports') return value && !value.length ? NO_PORTS : (value ?? []).join(', ');
   return value === null || value === undefined ? '' : String(value);
 }
 
@@ -62,6 +65,7 @@ export function parsed(type, raw) {
     const value = Number(text.replace(/\s*s$/i, ''));
     return Number.isFinite(value) && value > 0 ? { value } : { wrong: 'settings.wrong.seconds' };
   }
+  if (text.toLowerCase() === NO_PORTS || text === '无') return { value: [] };
   const ports = text.split(/[\s,;，、]+/).filter(Boolean).map(Number);
   if (!ports.every((port) => Number.isInteger(port) && port > 0 && port < 65_536)) return { wrong: 'settings.wrong.ports' };
   return { value: [...new Set(ports)].sort((a, b) => a - b) };
