@@ -326,8 +326,8 @@ def _store_settings(interlock, document):
         ("{", "", "not JSON"),
         ('"off"', "", "not an object"),
         ('{"tools": {"fs": "off"}}', "tools.fs", "group of settings"),
-        ('{"tools": {"fs": {"enabled": "yes"}}}', "tools.fs.enabled", "valid boolean"),
-        ('{"tools": {"denied_tools": [7], "fs": {}}}', "tools.denied_tools", "valid string"),
+        ('{"tools": {"fs": {"enabled": "yes"}}}', "tools.fs.enabled", "must be true or false"),
+        ('{"tools": {"denied_tools": [7], "fs": {}}}', "tools.denied_tools", "must be a text"),
     ],
 )
 def test_broken_stored_settings_are_shown_and_repaired(interlock, document, path, fault):

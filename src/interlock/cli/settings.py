@@ -59,7 +59,8 @@ def _show_broken(broken: "UnreadableSettings", *, as_json: bool) -> None:
     values = dict(flatten_document(document))
     faults_at: dict[str, list[str]] = {}
     for fault in broken.faults:
-        path = next((path for path in values if f"{fault.path}.".startswith(f"{path}.")), fault.path)
+        begins = ((path, (f"{path}.", f"{path}[")) for path in values)
+        path = next((path for path, marks in begins if f"{fault.path}.".startswith(marks)), fault.path)
         faults_at.setdefault(path or "(all)", []).append(fault.message)
     rows = [
         [path, _shown(values.get(path)), "; ".join(faults_at.get(path, []))]
