@@ -1,5 +1,6 @@
 """A command that runs in the test's own process prints what a process prints, and leaves nothing behind."""
 
+import gc
 import logging
 import os
 import re
@@ -43,6 +44,8 @@ def test_it_prints_what_a_process_prints(interlock, arguments, variables):
 
 def surroundings() -> dict[str, object]:
     root = logging.getLogger()
+    # What earlier tests left open is not of this one.
+    gc.collect()
     return {
         "environment": dict(os.environ),
         "folder": Path.cwd(),
