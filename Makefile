@@ -87,9 +87,9 @@ js-tools:
 	    $(JS_PACKAGES) >/dev/null 2>&1 && echo '$(JS_PACKAGES)' > $(JS_NPM)/.installed; } || \
 	  echo "npm is missing or could not install tsc and oxlint: the page's JavaScript is not checked"
 
-# Three processes more than there are cores, because many tests wait for others. A file's tests run in one
+# Two processes more than there are cores, because many tests wait for others. A file's tests run in one
 # of them, in the order of the directories: the long ones come first.
-SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 3))) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 2))) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: setup-dev bubblewrap chromium mcp-servers ## the daily tests: every behaviour once
 	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)
