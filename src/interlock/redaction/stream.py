@@ -102,7 +102,9 @@ class RedactionStream:
         half = len(data) - MAX_HELD // 2
         while half < len(data) and data[half] & 0xC0 == 0x80:
             half += 1
-        return data, _cut(data, found, half), found
+        # A rejected match may reach over all of it.
+        secrets = [each for each in found if each.begin < each.end]
+        return data, _cut(data, secrets, half), found
 
 
 def _cut(data: bytes, found: list[SecretMatch], undecided: int) -> int:

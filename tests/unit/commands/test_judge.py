@@ -321,7 +321,9 @@ not_match = ["ls"]
 
 def test_the_strictest_rule_wins_and_ask_refuses_with_its_reason():
     judge = CommandJudge((), (), HOME, [("team.toml", ALLOWING)])
-    assert judge.judge("rm -rf /", FOLDER).rule == "remove-system-folder"
+    refused = judge.judge("rm -rf /", FOLDER)
+    assert refused is not None
+    assert refused.rule == "remove-system-folder"
     asked = judge.judge("git status; git push", FOLDER)
     assert (asked.rule, asked.decision) == ("push", Decision.ask)
     assert asked.message == (

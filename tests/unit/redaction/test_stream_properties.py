@@ -157,3 +157,10 @@ def test_a_cut_inside_a_long_candidate_that_failed_changes_nothing():
     whole = REDACTOR.text(text)
     for cut in range(len(text)):
         assert fed(REDACTOR, text[:cut], text[cut:]) == whole
+
+
+def test_what_a_rejected_match_holds_back_is_bounded():
+    stream = REDACTOR.stream()
+    for _ in range(64):
+        stream.feed("password=" * 455)
+        assert stream.held <= MAX_HELD + MAX_HELD // 8
