@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.log import folder
 from bench.rows import Row
-from interlock.db.database import StoreConfig, open_database
+from interlock.memory.authorship import AuthorLines
 from interlock.memory.index import MemoryIndex
 from interlock.memory.note_directory import NoteDirectory
 from interlock.memory.search import MemorySearch
@@ -60,11 +60,12 @@ class Desk:
         self.weights = [1 / (rank + 1) ** 0.8 for rank in range(VOCABULARY)]
         for number in range(NOTES):
             (self.folder / f"{number}.md").write_text(self.note())
-        self.database = open_database(StoreConfig(f"sqlite:///{path / 'ours.db'}"))
         redactor = Redactor(["sk-a-secret-that-is-nowhere"])
         redactor.text("made ready before anything is measured")
-        self.index = MemoryIndex(self.database, NoteDirectory(self.folder), redactor.text)
-        self.search = MemorySearch(self.database, self.index)
+        state_dir = path / "state"
+        authors = AuthorLines(state_dir / "note-authors.key")
+        self.index = MemoryIndex(state_dir, NoteDirectory(self.folder), redactor.text, authors)
+        self.search = MemorySearch(self.index)
 
     def note(self) -> str:
         words = self.chance.choices(self.vocabulary, self.weights, k=WORDS)
@@ -132,7 +133,7 @@ def rows() -> list[Row]:
     with folder() as path:
         desk = Desk(path)
         plain = processor(desk.index_plainly)
-        taken_in = processor(lambda: desk.index.sync(nothing))
+        taken_in = processor(lambda: desk.index.read(lambda _connection: None, nothing))
         desk.ask()
         times: dict[str, list[float]] = {name: [] for name in ("ask", "typo", "look", "rg")}
         # In turn, so that a slow moment of the machine hits all.
@@ -142,7 +143,6 @@ def rows() -> list[Row]:
             times["typo"].append(spent(desk.ask_mistyped))
             times["rg"].append(spent(desk.rg))
         edited = [desk.edit_and_ask() for _ in range(EDITS)]
-        desk.database.close()
     look, rg = statistics.median(times["look"]), statistics.median(times["rg"])
     ask, typo, edit = (statistics.median(each) for each in (times["ask"], times["typo"], edited))
     floor = "ms asking about each file"
