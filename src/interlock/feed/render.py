@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from interlock.agent.events import shown_arguments
-from interlock.core.errors import ErrorClass, ErrorCode
 from interlock.feed.entries import EntryMessage, LogEntry, TaskEndCode
 from interlock.feed.frames import (
     AskUserData,
@@ -126,14 +125,13 @@ def _answer_parts(said: EntryMessage, task: str | None, shown: str) -> Sequence[
 
 
 def _result_part(entry: LogEntry, said: EntryMessage) -> _Part:
-    envelope = _envelope(said.content)
-    if said.replaces_outcome or _is_denial(str(envelope.get("error_code", ""))):
-        # The outcome was shown with its own result, and a denial has an event of its own.
+    if said.replaces_outcome:
+        # The outcome was shown with its own result.
         return FeedItemType.event, event_data(entry)
     data: ToolResultData = {
         "tool_name": said.tool_name,
         "call_id": said.tool_call_id,
-        "result": envelope,
+        "result": _envelope(said.content),
         "task_id": entry.header.task,
     }
     return FeedItemType.tool_result, data
@@ -148,10 +146,6 @@ def _envelope(content: str) -> dict[str, Any]:
         return decoded
     # A person's answer is the result by itself.
     return {"ok": True, "stdout": content}
-
-
-def _is_denial(code: str) -> bool:
-    return code in ErrorCode.__members__ and ErrorCode(code).error_class is ErrorClass.policy
 
 
 def _denial(payload: dict[str, Any]) -> ToolDeniedData:

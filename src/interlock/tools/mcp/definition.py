@@ -157,7 +157,7 @@ class ToolClassification:
         return stored
 
     def is_same_as(self, other: "ToolClassification | None") -> bool:
-        """Whether it says the same, whoever said it."""
+        """Whether both allow the same. Who gave them does not count."""
         return other is not None and self.as_dict() | {"by": other.by} == other.as_dict()
 
 
